@@ -1,0 +1,128 @@
+//! From the builder's settings and the environment to one resolved [`Config`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::StepSpans;
+
+/// Everything that a run needs to know before it starts.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Do nothing at all (`STEPLINE_DISABLED`, `OTEL_SDK_DISABLED`).
+    pub disabled: bool,
+    /// The run's id (`STEPLINE_RUN_ID`, else the launcher's job id); drawn at start where absent.
+    pub run_id: Option<String>,
+    /// What people call the run (`STEPLINE_RUN_NAME`); the executable's name where absent.
+    pub run_name: Option<String>,
+    /// What the launcher says about this process.
+    pub launch: Launch,
+    /// `service.name` (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`); the run's name where absent.
+    pub service_name: Option<String>,
+    /// Further resource attributes (`OTEL_RESOURCE_ATTRIBUTES`), percent-decoded.
+    pub resource_attributes: Vec<(String, String)>,
+    /// Where the runs' files go (`STEPLINE_DIR`): `stepline-runs`.
+    pub directory: PathBuf,
+    /// Whether files are written (`STEPLINE_FILES`).
+    pub files: bool,
+    /// Whether a summary is printed at the end (`STEPLINE_SUMMARY`).
+    pub summary: bool,
+    /// Where journals are (`STEPLINE_JOURNAL_DIR`).
+    pub journal_directory: PathBuf,
+    /// Size of the journal's file, bytes (`STEPLINE_JOURNAL_SIZE`): 2 MiB.
+    pub journal_size_bytes: u64,
+    /// Time between two readings of a device (`STEPLINE_SAMPLE_INTERVAL`): 1 s; 100 ms to 60 s.
+    pub sample_interval: Duration,
+    /// Which steps get a span (`STEPLINE_STEP_SPANS`).
+    pub step_spans: StepSpans,
+    /// Where GPU readings come from (`STEPLINE_GPU`).
+    pub gpu: GpuChoice,
+    /// NVML's library (`STEPLINE_NVML_PATH`).
+    pub nvml_path: Option<PathBuf>,
+    /// Where spans are sent; `None`: nowhere.
+    pub traces: Option<Endpoint>,
+    /// Where metrics are sent; `None`: nowhere.
+    pub metrics: Option<Endpoint>,
+    /// Where log events are sent; `None`: nowhere.
+    pub logs: Option<Endpoint>,
+    /// Time between two exports (`OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_BSP_SCHEDULE_DELAY`, the shorter): 5 s.
+    pub export_interval: Duration,
+    /// How long everything at shutdown may take together (`STEPLINE_SHUTDOWN_TIMEOUT`): 5 s.
+    pub shutdown_timeout: Duration,
+    /// Whether stepline says anything on standard error (`OTEL_LOG_LEVEL=none`: no).
+    pub silent: bool,
+    /// What was wrong with the settings, one line each: what was found, what is used instead, what to do.
+    pub warnings: Vec<String>,
+}
+
+/// What the launcher (torchrun, Slurm, MPI, ...) says about this process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Launch {
+    /// Which launcher: `torchrun`, `slurm`, `mpi`, ...
+    pub launcher: Option<&'static str>,
+    /// Number of this training process within the run.
+    pub rank: u32,
+    /// Number of this training process within its host.
+    pub local_rank: Option<u32>,
+    /// Training processes of the run.
+    pub world_size: u32,
+    /// Restarts so far.
+    pub attempt: u32,
+}
+
+/// Where GPU readings come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum GpuChoice {
+    /// NVML, else sysfs, else none.
+    #[default]
+    Auto,
+    /// Nowhere.
+    Off,
+    /// A simulated device whose memory and utilization follow this process.
+    Mirror,
+    /// A recorded CSV file.
+    Replay(PathBuf),
+}
+
+/// How OTLP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// Protobuf over HTTP.
+    #[default]
+    HttpProtobuf,
+    /// JSON over HTTP.
+    HttpJson,
+    /// gRPC.
+    Grpc,
+}
+
+/// Where one signal is sent, and how.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// How OTLP is spoken.
+    pub protocol: Protocol,
+    /// The final URL: with `/v1/<signal>` for HTTP, scheme and authority for gRPC.
+    pub url: String,
+    /// Headers (gRPC: metadata), percent-decoded. Values are secrets: `Debug` does not show them.
+    pub headers: Vec<(String, String)>,
+    /// How long one attempt may take: 10 s.
+    pub timeout: Duration,
+    /// Whether bodies are compressed with gzip.
+    pub gzip: bool,
+    /// A file of certificates (PEM) to trust instead of the system's.
+    pub certificate: Option<PathBuf>,
+    /// A file with the client's key (PEM).
+    pub client_key: Option<PathBuf>,
+    /// A file with the client's certificate (PEM).
+    pub client_certificate: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Endpoint")
+            .field("protocol", &self.protocol)
+            .field("url", &self.url)
+            .field("header_names", &names)
+            .finish_non_exhaustive()
+    }
+}
