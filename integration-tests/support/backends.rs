@@ -112,6 +112,7 @@ impl Backends {
                 ("JAEGER_QUERY_PORT", ports.jaeger_query.to_string()),
                 ("JAEGER_QUERY_GRPC_PORT", ports.jaeger_query_grpc.to_string()),
                 ("JAEGER_HEALTH_PORT", ports.jaeger_health.to_string()),
+                ("JAEGER_MAX_TRACES", jaeger::MAX_TRACES.to_string()),
             ])
             .ready_at(format!("http://{}/status", loopback(ports.jaeger_health)));
         let prometheus = Server::new("prometheus", &program_path("prometheus"), directory)
@@ -270,7 +271,9 @@ fn build() -> Result<(), String> {
             return Backends::available().map_err(|missing| format!("{tool} is not installed, and {missing}"));
         }
     }
-    let status = Command::new("make").arg("-C").arg(repository().join("integration-tests/backends")).status();
+    // -s: silent unless something is built. The variables belong to a make that may have started the tests.
+    let folder = repository().join("integration-tests/backends");
+    let status = Command::new("make").arg("-s").arg("-C").arg(folder).env_remove("MAKEFLAGS").env_remove("MAKELEVEL").status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("make -C integration-tests/backends failed: {status}")),

@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 
 use super::Backends;
 
+/// How many traces the memory storage keeps, and so the most that one can ask for.
+pub(super) const MAX_TRACES: usize = 2000;
+
 /// A span as Jaeger gives it back. Ids are lower-case hex; a link's or event's time and id are those that were sent.
 #[derive(Clone, Debug)]
 pub(crate) struct JaegerSpan {
@@ -51,8 +54,8 @@ impl Backends {
             // Both are required.
             .query("query.start_time_min", rfc3339(start_unix_nano))
             .query("query.start_time_max", rfc3339(end_unix_nano))
-            // Otherwise Jaeger stops at 100 traces without a word.
-            .query("query.num_traces", "10000");
+            // Required, and refused when it is more than the memory storage holds.
+            .query("query.num_traces", MAX_TRACES.to_string());
         self.jaeger_spans(request)
     }
 

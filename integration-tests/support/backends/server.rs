@@ -143,6 +143,7 @@ pub(super) fn http_agent(timeout: Duration) -> ureq::Agent {
 ///
 /// # Panics
 /// When the time is over.
+#[track_caller]
 pub(crate) fn wait_for<T>(what: &str, timeout: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + timeout;
     loop {
