@@ -2,6 +2,8 @@
 # Runs the collector, Jaeger and Prometheus of collector-config/ on their default ports until Ctrl-C: `make stack`.
 # Data and logs stay in target/stack; remove that folder to begin anew (Jaeger's traces are in memory and go at the end).
 set -euo pipefail
+# Servers in process groups of their own: Ctrl-C reaches this script alone, which then stops them in order.
+set -m
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -30,7 +32,7 @@ pids=()
 
 # The collector was started last and goes first, so that it does not retry towards servers that have gone.
 stop() {
-  trap - EXIT INT TERM
+  trap - EXIT INT TERM HUP
   local i
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
     kill -TERM "${pids[i]}" 2>/dev/null || true
@@ -62,7 +64,7 @@ check_alive() {
 }
 
 command -v curl >/dev/null || fail "curl is missing: it asks the servers whether they are ready"
-make --no-print-directory -C "$here"
+make -s -C "$here"
 
 for port in "$COLLECTOR_GRPC_PORT" "$COLLECTOR_HTTP_PORT" "$COLLECTOR_HEALTH_PORT" "$JAEGER_OTLP_PORT" "$JAEGER_QUERY_PORT" \
   "$JAEGER_QUERY_GRPC_PORT" "$JAEGER_HEALTH_PORT" "$PROMETHEUS_PORT"; do
@@ -73,7 +75,7 @@ done
 
 mkdir -p "$data"
 trap stop EXIT
-trap 'echo; echo "stopping"; stop; exit 0' INT TERM
+trap 'echo; echo "stopping"; stop; exit 0' INT TERM HUP
 
 start jaeger "http://127.0.0.1:$JAEGER_HEALTH_PORT/status" "$programs/jaeger" --config "$config/jaeger.yaml"
 start prometheus "http://127.0.0.1:$PROMETHEUS_PORT/-/ready" "$programs/prometheus" \
