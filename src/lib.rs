@@ -30,6 +30,10 @@ pub mod semconv;
 #[doc(hidden)]
 pub mod timeline;
 
+pub use error::{JournalError, StartError};
+pub use hook::{Epoch, Epochs, MicroSteps, PhaseGuard, PhaseName, Run, ScalarName, ScalarValue, Step, Steps};
+pub use model::{Delivery, Outcome, Phase, Scalar, StepSpans};
+
 /// (placeholder)
 #[derive(Debug)]
 pub struct Builder;

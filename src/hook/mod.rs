@@ -1,1 +1,78 @@
-//! (to come)
+//! What a user holds: [`Run`], [`Epoch`], [`Step`], [`PhaseGuard`].
+//!
+//! Nothing here fails, panics, waits or allocates (after the first use of a name). A guard that does nothing is the same type with
+//! nothing in it: when stepline is switched off, and in a forked child, where the journal belongs to the parent.
+
+mod epoch;
+mod name;
+mod phase;
+mod run;
+mod step;
+
+pub use epoch::{Epoch, Epochs};
+pub use name::{PhaseName, ScalarName, ScalarValue};
+pub use phase::PhaseGuard;
+pub use run::{Closer, Run};
+pub use step::{MicroSteps, Step, Steps};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::journal::Writer;
+use crate::model::{Owner, Phase, Scalar};
+
+/// What all guards of a run share.
+pub struct Hook {
+    pub(crate) writer: Writer,
+    next_step: AtomicU64,
+}
+
+impl Hook {
+    /// A hook that writes into this journal; the training's first step has the number `first_step`.
+    #[must_use]
+    pub fn new(writer: Writer, first_step: u64) -> Self {
+        Self { writer, next_step: AtomicU64::new(first_step) }
+    }
+
+    /// The hook, if this is the process that it belongs to.
+    #[inline]
+    fn ours(&self) -> Option<&Self> {
+        self.writer.is_ours().then_some(self)
+    }
+
+    #[inline]
+    fn take_step_number(&self) -> u64 {
+        self.next_step.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn give_step_number_back(&self, number: u64) {
+        // Fails when another loop has taken a number since; then there is a gap, which harms nobody.
+        let _ = self.next_step.compare_exchange(number + 1, number, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn phase(&self, name: PhaseName<'_>) -> Phase {
+        match name {
+            PhaseName::Known(phase) => phase,
+            PhaseName::Own(name) => self.writer.phase_name(name),
+        }
+    }
+
+    #[inline]
+    fn scalar(&self, name: ScalarName<'_>) -> Scalar {
+        match name {
+            ScalarName::Known(scalar) => scalar,
+            ScalarName::Own(name) => self.writer.scalar_name(name),
+        }
+    }
+
+    fn record(&self, owner: Owner, name: ScalarName<'_>, value: f64) {
+        self.writer.scalar(self.writer.now(), owner, self.scalar(name), value);
+    }
+
+    fn fail(&self, owner: Owner, error_type: &str) {
+        self.writer.error(self.writer.now(), owner, error_type);
+    }
+}
+
+/// `error.type` of what a panic passed through.
+const PANIC: &str = "panic";

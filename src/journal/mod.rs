@@ -1,1 +1,42 @@
-//! (to come)
+//! The crash-safe ring file that the training process writes and the pump reads.
+//!
+//! Owns the file: its place, its bytes, its clock. Knows nothing of spans, metrics or devices beyond `model`'s plain data.
+//! The layout with offsets stands in `docs/journal.md`.
+
+mod clock_map;
+mod decode;
+mod directory;
+mod encode;
+mod fork;
+mod layout;
+mod mapping;
+mod open_table;
+mod reader;
+pub mod ring;
+mod step_codec;
+mod ticks;
+mod writer;
+
+use serde::{Deserialize, Serialize};
+
+pub use directory::journal_path;
+pub use open_table::OpenItem;
+pub use reader::{Batch, Reader};
+pub use writer::{OpenPhase, OpenStep, Writer};
+
+use crate::model::{Attribute, GpuDevice, Identity, StepSpans};
+
+/// What a journal says about its writer: written once, before the first record, so that a reader needs nothing else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// Who wrote it.
+    pub identity: Identity,
+    /// The resource under which everything in it is exported.
+    pub resource: Vec<Attribute>,
+    /// The devices that its samples speak of.
+    pub devices: Vec<GpuDevice>,
+    /// Intended time between two samples, nanoseconds.
+    pub sample_interval_ns: u64,
+    /// Which steps are to get a span.
+    pub step_spans: StepSpans,
+}

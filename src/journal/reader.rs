@@ -1,0 +1,298 @@
+//! The reader's side: any bytes give records or a clear error, never a panic, never an endless loop.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::clock_map::ClockMap;
+use super::layout::{
+    ABOUT_AT, ABOUT_CHECK_AT, ABOUT_LENGTH_AT, ABOUT_WORDS, CLOSED_AT, DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, MAGIC, MAGIC_AT,
+    MAX_SLOTS, MIN_SLOTS, NAME_BYTES, NAME_WORDS, NAMES_REFUSED_AT, PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT, SCALAR_NAME_COUNT_AT,
+    SCALAR_NAMES_AT, SLOTS_AT, VERSION, VERSION_AT, words_for,
+};
+use super::mapping::Mapping;
+use super::open_table::{OpenItem, OpenTable};
+use super::ring::{AtomicU64, Ordering, Payload, Slot};
+use super::step_codec::{KIND_STEP, KIND_STEP_MORE, slot_count};
+use super::writer::{Writer, about_check, name_word, ring};
+use super::{About, decode, directory};
+use crate::error::JournalError;
+use crate::model::{MAX_OWN_NAMES, NameTable, Record};
+
+/// How long a slot may stay claimed without being published before it is taken for torn. A writer publishes within nanoseconds; only
+/// a thread that lost its processor in between takes longer. Should it wake up after that, its late stores damage one record of the
+/// next round, which the checksum then shows.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What one reading gave.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The records, in the order in which they were claimed.
+    pub records: Vec<Record>,
+    /// Slots that were torn by a crash or damaged.
+    pub torn: u64,
+}
+
+/// A journal, open for reading. There is one reader at a time.
+pub struct Reader {
+    mapping: Arc<Mapping>,
+    about: About,
+    clock: ClockMap,
+    slots: usize,
+    names: NameTable,
+    names_seen: (u64, u64),
+    stuck: Option<(u64, Instant)>,
+}
+
+impl Reader {
+    /// Reads the journal that this process writes.
+    ///
+    /// # Errors
+    /// Never, unless the file was damaged in between.
+    pub fn of(writer: &Writer) -> Result<Self, JournalError> {
+        Self::new(Arc::clone(&writer.mapping))
+    }
+
+    /// Opens a journal of another process, or of one that is dead.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or is no journal of this version.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let failed = |source| JournalError::Open { path: path.to_owned(), source };
+        let file = directory::open(path).map_err(failed)?;
+        let mapping = Mapping::of_file(&file).map_err(failed)?;
+        Self::new(Arc::new(mapping)).map_err(|error| match error {
+            JournalError::Format { what } => JournalError::Format { what: format!("{}: {what}", path.display()) },
+            other => other,
+        })
+    }
+
+    /// Reads a copy of a journal's bytes.
+    ///
+    /// # Errors
+    /// When they are no journal of this version.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, JournalError> {
+        Self::new(Arc::new(Mapping::of_bytes(bytes)))
+    }
+
+    fn new(mapping: Arc<Mapping>) -> Result<Self, JournalError> {
+        let malformed = |what: String| JournalError::Format { what };
+        let words = mapping.words();
+        if words.len() < words_for(MIN_SLOTS) {
+            return Err(malformed(format!("it is no journal: {} bytes are too few", words.len() * 8)));
+        }
+        let word = |at: usize| words[at].load(Ordering::Acquire);
+        if word(MAGIC_AT) != MAGIC {
+            return Err(malformed("it is no journal, or one whose writer died while making it".to_owned()));
+        }
+        if word(VERSION_AT) != VERSION {
+            let version = word(VERSION_AT);
+            return Err(malformed(format!(
+                "it is a journal of version {version}, and this stepline reads version {VERSION}: read it with the stepline that wrote it"
+            )));
+        }
+        let slots = usize::try_from(word(SLOTS_AT)).unwrap_or(usize::MAX);
+        if !(MIN_SLOTS..=MAX_SLOTS).contains(&slots) || !slots.is_power_of_two() {
+            return Err(malformed(format!("its head is damaged: a ring of {slots} slots")));
+        }
+        if words.len() < words_for(slots) {
+            return Err(malformed(format!("it was cut short: {} bytes instead of {}", words.len() * 8, words_for(slots) * 8)));
+        }
+        let length = usize::try_from(word(ABOUT_LENGTH_AT)).unwrap_or(usize::MAX);
+        if length > ABOUT_WORDS * 8 {
+            return Err(malformed(format!("its head is damaged: {length} bytes about the writer")));
+        }
+        let text = bytes(&words[ABOUT_AT..], length);
+        if about_check(words, &text) != word(ABOUT_CHECK_AT) {
+            return Err(malformed("its head is damaged: the checksum does not fit".to_owned()));
+        }
+        let about = serde_json::from_slice(&text).map_err(|error| malformed(format!("its head is damaged: {error}")))?;
+        let mut reader = Self {
+            about,
+            clock: ClockMap::default(),
+            slots,
+            names: NameTable::default(),
+            names_seen: (0, 0),
+            stuck: None,
+            mapping: Arc::clone(&mapping),
+        };
+        reader.refresh();
+        if reader.clock.is_empty() {
+            return Err(malformed("its head is damaged: no clock".to_owned()));
+        }
+        Ok(reader)
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // Exactly the ring's slots: a longer file must not change what a position means.
+        &self.mapping.words()[..words_for(self.slots)]
+    }
+
+    /// Takes up names and clock pieces that were added.
+    fn refresh(&mut self) {
+        let mapping = Arc::clone(&self.mapping);
+        let words = mapping.words();
+        self.clock.refresh(words);
+        let count = |at: usize| words[at].load(Ordering::Acquire);
+        let seen = (count(PHASE_NAME_COUNT_AT), count(SCALAR_NAME_COUNT_AT));
+        if seen != self.names_seen {
+            self.names_seen = seen;
+            self.names = NameTable::new(names(words, PHASE_NAMES_AT, seen.0), names(words, SCALAR_NAMES_AT, seen.1));
+        }
+    }
+
+    /// What the journal says about its writer.
+    #[must_use]
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The names behind the numbers in the records read so far.
+    #[must_use]
+    pub fn names(&self) -> &NameTable {
+        &self.names
+    }
+
+    /// The writer's process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.words()[PID_AT].load(Ordering::Relaxed) as u32
+    }
+
+    /// Records that did not fit into the ring so far.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        let word = |at: usize| self.words()[at].load(Ordering::Relaxed);
+        word(DROPPED_AT).saturating_add(word(DROPPED_IMPORTANT_AT))
+    }
+
+    /// How often an own name beyond the table's room was asked for.
+    #[must_use]
+    pub fn names_refused(&self) -> u64 {
+        self.words()[NAMES_REFUSED_AT].load(Ordering::Relaxed)
+    }
+
+    /// Whether the writer has said that nothing more will come.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.words()[CLOSED_AT].load(Ordering::Acquire) == 1
+    }
+
+    /// Share of the ring that is waiting to be read, 0..=1.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        let unread = ring(self.words()).unread();
+        (unread.end - unread.start) as f64 / self.slots as f64
+    }
+
+    /// Reads what was published since the last time and gives the room back. `writer_is_dead`: what is claimed and not published will
+    /// never be; otherwise reading stops there and goes on next time.
+    pub fn read(&mut self, writer_is_dead: bool) -> Batch {
+        let mapping = Arc::clone(&self.mapping);
+        let words = &mapping.words()[..words_for(self.slots)];
+        let ring = ring(words);
+        let mut batch = Batch::default();
+        let unread = ring.unread();
+        if unread.is_empty() {
+            return batch;
+        }
+        let mut position = unread.start;
+        let mut payloads: Vec<Payload> = Vec::new();
+        // The names and the clock pieces that a record needs were written before it.
+        self.refresh();
+        while position < unread.end {
+            let Slot::Published(payload) = ring.read(position) else {
+                if writer_is_dead || self.is_torn(position) {
+                    batch.torn += 1;
+                    position += 1;
+                    continue;
+                }
+                break;
+            };
+            match payload[0] as u8 {
+                KIND_STEP => {
+                    let count = slot_count(&payload);
+                    payloads.clear();
+                    payloads.push(payload);
+                    let mut missing = None;
+                    for next in position + 1..position.saturating_add(count).min(unread.end) {
+                        match ring.read(next) {
+                            Slot::Published(payload) => payloads.push(payload),
+                            Slot::Unpublished => {
+                                missing = Some(next);
+                                break;
+                            }
+                        }
+                    }
+                    if let Some(missing) = missing
+                        && !writer_is_dead
+                        && !self.is_torn(missing)
+                    {
+                        break;
+                    }
+                    match decode::step(&payloads, &self.clock) {
+                        Some(step) if missing.is_none() => {
+                            batch.records.push(Record::Step(step));
+                            position += count;
+                        }
+                        _ => {
+                            batch.torn += 1;
+                            position += 1;
+                        }
+                    }
+                }
+                // The rest of a step whose first slot was torn, and which is counted there.
+                KIND_STEP_MORE => position += 1,
+                _ => {
+                    match decode::record(&payload, &self.clock) {
+                        Some(record) => batch.records.push(record),
+                        None => batch.torn += 1,
+                    }
+                    position += 1;
+                }
+            }
+        }
+        ring.consume(position);
+        batch
+    }
+
+    fn is_torn(&mut self, position: u64) -> bool {
+        match self.stuck {
+            Some((at, since)) if at == position => since.elapsed() > PATIENCE,
+            _ => {
+                self.stuck = Some((position, Instant::now()));
+                false
+            }
+        }
+    }
+
+    /// What is open, as records that end at `end_ns`: what a dead writer left behind.
+    #[must_use]
+    pub fn open_items(&self, end_ns: u64) -> Vec<OpenItem> {
+        OpenTable { words: self.words() }.items(&self.clock, end_ns)
+    }
+
+    /// Positions claimed since the file was made.
+    #[must_use]
+    pub fn claimed(&self) -> u64 {
+        self.words()[HEAD_AT].load(Ordering::Relaxed)
+    }
+}
+
+fn bytes(words: &[AtomicU64], length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = words.iter().take(length.div_ceil(8)).flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+fn names(words: &[AtomicU64], at: usize, count: u64) -> Vec<String> {
+    (0..(count.min(MAX_OWN_NAMES as u64) as usize))
+        .map(|index| {
+            let at = at + index * NAME_WORDS;
+            let first = words[at].load(Ordering::Relaxed);
+            let text = bytes(&words[at + 1..], (first as u8 as usize).min(NAME_BYTES));
+            // A damaged name must not stand for another.
+            if name_word(&text) == first { String::from_utf8_lossy(&text).into_owned() } else { format!("damaged name {index}") }
+        })
+        .collect()
+}
