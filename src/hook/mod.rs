@@ -15,6 +15,7 @@ pub use phase::PhaseGuard;
 pub use run::{Closer, Run};
 pub use step::{MicroSteps, Step, Steps};
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::journal::Writer;
@@ -22,14 +23,14 @@ use crate::model::{Owner, Phase, Scalar};
 
 /// What all guards of a run share.
 pub struct Hook {
-    pub(crate) writer: Writer,
+    pub(crate) writer: Arc<Writer>,
     next_step: AtomicU64,
 }
 
 impl Hook {
     /// A hook that writes into this journal; the training's first step has the number `first_step`.
     #[must_use]
-    pub fn new(writer: Writer, first_step: u64) -> Self {
+    pub fn new(writer: Arc<Writer>, first_step: u64) -> Self {
         Self { writer, next_step: AtomicU64::new(first_step) }
     }
 

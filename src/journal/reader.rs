@@ -8,12 +8,13 @@ use super::clock_map::ClockMap;
 use super::layout::{
     ABOUT_AT, ABOUT_CHECK_AT, ABOUT_LENGTH_AT, ABOUT_WORDS, CLOSED_AT, DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, MAGIC, MAGIC_AT,
     MAX_SLOTS, MIN_SLOTS, NAME_BYTES, NAME_WORDS, NAMES_REFUSED_AT, PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT, SCALAR_NAME_COUNT_AT,
-    SCALAR_NAMES_AT, SLOTS_AT, VERSION, VERSION_AT, words_for,
+    SCALAR_NAMES_AT, SLOTS_AT, TICK_KIND_AT, VERSION, VERSION_AT, words_for,
 };
 use super::mapping::Mapping;
 use super::open_table::{OpenItem, OpenTable};
 use super::ring::{AtomicU64, Ordering, Payload, Slot};
 use super::step_codec::{KIND_STEP, KIND_STEP_MORE, slot_count};
+use super::ticks::TickKind;
 use super::writer::{Writer, about_check, name_word, ring};
 use super::{About, decode, directory};
 use crate::error::JournalError;
@@ -270,6 +271,14 @@ impl Reader {
     #[must_use]
     pub fn open_items(&self, end_ns: u64) -> Vec<OpenItem> {
         OpenTable { words: self.words() }.items(&self.clock, end_ns)
+    }
+
+    /// The time now on the journal's clock, Unix nanoseconds: on the machine of the writer only.
+    #[must_use]
+    pub fn now_unix_ns(&self) -> u64 {
+        let counter = TickKind::Counter as u64;
+        let kind = if self.words()[TICK_KIND_AT].load(Ordering::Relaxed) == counter { TickKind::Counter } else { TickKind::Nanosecond };
+        self.clock.unix_ns(kind.now())
     }
 
     /// Positions claimed since the file was made.
