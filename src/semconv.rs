@@ -231,6 +231,22 @@ pub mod spans {
     pub const PHASE_PREFIX: &str = "train.";
     /// A phase with a name of the user's own; the name is in an attribute, since span names must be few.
     pub const OWN_PHASE: &str = "train.phase";
+
+    /// The name of the span of a phase: its own for the phases that every training shares, else [`OWN_PHASE`].
+    #[must_use]
+    pub fn of_phase(name: &str) -> &'static str {
+        match name {
+            "data_wait" => "train.data_wait",
+            "host_to_device" => "train.host_to_device",
+            "forward" => "train.forward",
+            "backward" => "train.backward",
+            "optimizer" => "train.optimizer",
+            "collective" => "train.collective",
+            "validation" => "train.validation",
+            "checkpoint" => "train.checkpoint",
+            _ => OWN_PHASE,
+        }
+    }
 }
 
 /// Names of log events and span events.
@@ -339,6 +355,8 @@ pub mod attributes {
     pub const SCALAR_VALUE: &str = "stepline.scalar.value";
     /// What a link means.
     pub const LINK_TYPE: &str = "stepline.link.type";
+    /// How many segments an epoch or a run has, where it links to only some of them.
+    pub const SEGMENT_COUNT: &str = "stepline.segment.count";
     /// Why a step's span was kept.
     pub const STEP_KEPT_FOR: &str = "stepline.step.kept_for";
     /// Batches in a step.
@@ -388,6 +406,8 @@ pub mod attributes {
     pub const GPU_INDICES: &str = "stepline.gpu.indices";
     /// Names of the devices, in the order of `stepline.gpu.ids`.
     pub const GPU_NAMES: &str = "stepline.gpu.names";
+    /// Memory of the devices, By; only as an array, in the order of `stepline.gpu.ids`.
+    pub const GPU_MEMORY_LIMIT: &str = "stepline.gpu.memory.limit";
     /// Median time between two readings of a device, s.
     pub const GPU_SAMPLE_INTERVAL: &str = "stepline.gpu.sample.interval";
     /// What follows the name of an aggregate that is given device by device.
