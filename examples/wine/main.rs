@@ -1,0 +1,2 @@
+//! wine
+fn main() {}
