@@ -8,6 +8,7 @@ mod logs;
 mod metrics;
 mod traces;
 mod value;
+mod wire;
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -57,6 +58,12 @@ impl Encoder {
                 schema_url: semconv::SCHEMA_URL.to_owned(),
             }],
         }
+    }
+
+    /// Appends the protobuf bytes of the request that [`traces`](Self::traces) makes of these spans: several times cheaper than by way
+    /// of the request, and the spans stay. Nothing is appended for no spans.
+    pub fn write_traces(&self, spans: &[Span], out: &mut Vec<u8>) {
+        wire::traces(out, self, spans);
     }
 
     /// One request with the points of these series; all series of a metric stand in one `Metric`. Series without points are left out.
@@ -162,4 +169,5 @@ fn points(metric: &Metric) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -9,14 +9,18 @@ use crate::model::{Attribute, Span, Value};
 use crate::semconv;
 
 /// The W3C flag "sampled". All that is exported was.
-const SAMPLED: u32 = 0x01;
+pub(super) const SAMPLED: u32 = 0x01;
 /// It is known whether the parent is of another process.
 const HAS_IS_REMOTE: u32 = 0x100;
 /// The parent is of another process.
 const IS_REMOTE: u32 = 0x200;
 
+/// The flags of a span.
+pub(super) fn flags(parent_is_remote: bool) -> u32 {
+    SAMPLED | HAS_IS_REMOTE | if parent_is_remote { IS_REMOTE } else { 0 }
+}
+
 pub(super) fn span(span: Span) -> OtlpSpan {
-    let remote = if span.parent_is_remote { IS_REMOTE } else { 0 };
     // One allocation: room for `error.type` too.
     let mut attributes = Vec::with_capacity(span.attributes.len() + usize::from(span.error_type.is_some()));
     attributes.extend(span.attributes.into_iter().map(key_value));
@@ -32,7 +36,7 @@ pub(super) fn span(span: Span) -> OtlpSpan {
         trace_id: span.trace_id.0.to_vec(),
         span_id: span.span_id.0.to_vec(),
         parent_span_id: span.parent_span_id.map_or_else(Vec::new, |parent| parent.0.to_vec()),
-        flags: SAMPLED | HAS_IS_REMOTE | remote,
+        flags: flags(span.parent_is_remote),
         name: span.name.into_owned(),
         kind: SpanKind::Internal.into(),
         start_time_unix_nano: span.begin_ns,

@@ -233,4 +233,5 @@ fn is_deleted(_: &File) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
