@@ -56,3 +56,17 @@ fn unix_ns(wall: SystemTime) -> u64 {
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// CPU time of the calling thread, nanoseconds; 0 where the system does not tell.
+#[must_use]
+pub fn thread_cpu_time_ns() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    {
+        0
+    }
+}
