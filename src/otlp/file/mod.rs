@@ -4,8 +4,12 @@
 //! A file that passes its size limit is renamed to `traces.1.jsonl`, the next one to `traces.2.jsonl`, and so on: the numbers
 //! rise with time, and the file without a number is the newest. Nothing is ever deleted.
 
+mod decode;
+mod reader;
 mod sink;
 
+pub use decode::{ResourceSpans, attributes, spans};
+pub use reader::{Directory, Requests, read_directory};
 pub use sink::{DEFAULT_MAX_FILE_BYTES, FileSink};
 
 use std::io;
