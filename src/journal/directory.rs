@@ -19,7 +19,7 @@ pub fn journal_path(directory: &Path, identity: &Identity, pid: u32, number: u32
 /// A run id as the name of a file: letters, digits, `.`, `_` and `-` stay, everything else becomes `%` and two hex digits, and no
 /// name begins with a dot.
 #[must_use]
-pub(crate) fn file_name(run_id: &str) -> String {
+pub fn file_name(run_id: &str) -> String {
     let mut name = String::with_capacity(run_id.len());
     for (place, byte) in run_id.bytes().enumerate() {
         let plain = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || (byte == b'.' && place > 0);

@@ -21,6 +21,10 @@ pub(crate) const CREATED_AT: usize = 5;
 pub(crate) const ABOUT_LENGTH_AT: usize = 6;
 /// Checksum of the text and of the words above.
 pub(crate) const ABOUT_CHECK_AT: usize = 7;
+/// Length of the text about the devices, bytes.
+pub(crate) const DEVICES_LENGTH_AT: usize = 8;
+/// Checksum of that text; 0 as long as nobody has said which devices there are.
+pub(crate) const DEVICES_CHECK_AT: usize = 9;
 
 /// Position of the next slot to claim; written by writers only. A cache line of its own, as the next four.
 pub(crate) const HEAD_AT: usize = 32;
@@ -85,9 +89,13 @@ pub(crate) const OPEN_STEP_WORDS: usize = 8 + 3 * STEP_PHASES + 2 * STEP_SCALARS
 /// The text about the writer (JSON).
 pub(crate) const ABOUT_AT: usize = 3584;
 /// Room for it, words.
-pub(crate) const ABOUT_WORDS: usize = 4608;
+pub(crate) const ABOUT_WORDS: usize = 2560;
+/// The text about the devices (JSON): written once by the sampler, before its first sample, since a driver may take long to answer.
+pub(crate) const DEVICES_AT: usize = ABOUT_AT + ABOUT_WORDS;
+/// Room for it, words.
+pub(crate) const DEVICES_WORDS: usize = 2048;
 /// The ring.
-pub(crate) const RING_AT: usize = ABOUT_AT + ABOUT_WORDS;
+pub(crate) const RING_AT: usize = DEVICES_AT + DEVICES_WORDS;
 /// Words of a slot: a commit word and seven of payload.
 pub(crate) const SLOT_WORDS: usize = 8;
 /// Fewest slots of a ring.

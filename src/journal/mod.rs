@@ -19,12 +19,12 @@ mod writer;
 
 use serde::{Deserialize, Serialize};
 
-pub use directory::journal_path;
+pub use directory::{file_name, journal_path};
 pub use open_table::OpenItem;
 pub use reader::{Batch, Reader};
 pub use writer::{OpenPhase, OpenStep, Writer};
 
-use crate::model::{Attribute, GpuDevice, Identity, StepSpans};
+use crate::model::{Attribute, Identity, StepSpans};
 
 /// What a journal says about its writer: written once, before the first record, so that a reader needs nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,8 +33,6 @@ pub struct About {
     pub identity: Identity,
     /// The resource under which everything in it is exported.
     pub resource: Vec<Attribute>,
-    /// The devices that its samples speak of.
-    pub devices: Vec<GpuDevice>,
     /// Intended time between two samples, nanoseconds.
     pub sample_interval_ns: u64,
     /// Which steps are to get a span.

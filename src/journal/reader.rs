@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use super::clock_map::ClockMap;
 use super::layout::{
-    ABOUT_AT, ABOUT_CHECK_AT, ABOUT_LENGTH_AT, ABOUT_WORDS, CLOSED_AT, DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, MAGIC, MAGIC_AT,
-    MAX_SLOTS, MIN_SLOTS, NAME_BYTES, NAME_WORDS, NAMES_REFUSED_AT, PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT, SCALAR_NAME_COUNT_AT,
-    SCALAR_NAMES_AT, SLOTS_AT, TICK_KIND_AT, VERSION, VERSION_AT, words_for,
+    ABOUT_AT, ABOUT_CHECK_AT, ABOUT_LENGTH_AT, ABOUT_WORDS, CLOSED_AT, DEVICES_AT, DEVICES_CHECK_AT, DEVICES_LENGTH_AT, DEVICES_WORDS,
+    DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, MAGIC, MAGIC_AT, MAX_SLOTS, MIN_SLOTS, NAME_BYTES, NAME_WORDS, NAMES_REFUSED_AT,
+    PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT, SCALAR_NAME_COUNT_AT, SCALAR_NAMES_AT, SLOTS_AT, TICK_KIND_AT, VERSION, VERSION_AT,
+    words_for,
 };
 use super::mapping::Mapping;
 use super::open_table::{OpenItem, OpenTable};
 use super::ring::{AtomicU64, Ordering, Payload, Slot};
 use super::step_codec::{KIND_STEP, KIND_STEP_MORE, slot_count};
 use super::ticks::TickKind;
-use super::writer::{Writer, about_check, name_word, ring};
+use super::writer::{Writer, about_check, devices_check, name_word, ring};
 use super::{About, decode, directory};
 use crate::error::JournalError;
-use crate::model::{MAX_OWN_NAMES, NameTable, Record};
+use crate::model::{GpuDevice, MAX_OWN_NAMES, NameTable, Record};
 
 /// How long a slot may stay claimed without being published before it is taken for torn. A writer publishes within nanoseconds; only
 /// a thread that lost its processor in between takes longer. Should it wake up after that, its late stores damage one record of the
@@ -146,6 +147,19 @@ impl Reader {
     #[must_use]
     pub fn about(&self) -> &About {
         &self.about
+    }
+
+    /// The devices that its samples speak of; `None` as long as the sampler has not found out, or if that part is damaged.
+    #[must_use]
+    pub fn devices(&self) -> Option<Vec<GpuDevice>> {
+        let words = self.words();
+        let check = words[DEVICES_CHECK_AT].load(Ordering::Acquire);
+        let length = usize::try_from(words[DEVICES_LENGTH_AT].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        if check == 0 || length > DEVICES_WORDS * 8 {
+            return None;
+        }
+        let text = bytes(&words[DEVICES_AT..], length);
+        if devices_check(&text) == check { serde_json::from_slice(&text).ok() } else { None }
     }
 
     /// The names behind the numbers in the records read so far.

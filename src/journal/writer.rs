@@ -9,9 +9,10 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::clock_map::ClockWriter;
 use super::layout::{
-    ABOUT_AT, ABOUT_CHECK_AT, ABOUT_LENGTH_AT, ABOUT_WORDS, CLOSED_AT, CREATED_AT, DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, LAST_STEP_AT,
-    MAGIC, MAGIC_AT, NAME_BYTES, NAME_WORDS, NAMES_REFUSED_AT, PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT, RING_AT, SCALAR_NAME_COUNT_AT,
-    SCALAR_NAMES_AT, SLOTS_AT, TAIL_AT, TICK_KIND_AT, VERSION, VERSION_AT, slots_for, words_for,
+    ABOUT_AT, ABOUT_CHECK_AT, ABOUT_LENGTH_AT, ABOUT_WORDS, CLOSED_AT, CREATED_AT, DEVICES_AT, DEVICES_CHECK_AT, DEVICES_LENGTH_AT,
+    DEVICES_WORDS, DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, LAST_STEP_AT, MAGIC, MAGIC_AT, NAME_BYTES, NAME_WORDS, NAMES_REFUSED_AT,
+    PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT, RING_AT, SCALAR_NAME_COUNT_AT, SCALAR_NAMES_AT, SLOTS_AT, TAIL_AT, TICK_KIND_AT, VERSION,
+    VERSION_AT, slots_for, words_for,
 };
 use super::mapping::Mapping;
 use super::open_table::{Entry, NO_ENTRY, OpenTable};
@@ -21,7 +22,7 @@ use super::ticks::TickKind;
 use super::{About, directory, encode, fork};
 use crate::error::JournalError;
 use crate::model::{
-    EndStatus, GpuEvent, GpuReading, GpuSlowReading, HostReading, MAX_OWN_NAMES, NameTable, Owner, Phase, ProcessReading, Scalar,
+    EndStatus, GpuDevice, GpuEvent, GpuReading, GpuSlowReading, HostReading, MAX_OWN_NAMES, NameTable, Owner, Phase, ProcessReading, Scalar,
 };
 
 /// One slot in this many is kept for run, epoch, error and device-event records.
@@ -114,11 +115,7 @@ impl Writer {
             let what = format!("the resource and the devices take {} bytes, more than the journal's {}", text.len(), ABOUT_WORDS * 8);
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what));
         }
-        for (word, chunk) in words[ABOUT_AT..].iter().zip(text.chunks(8)) {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
-        }
+        store_bytes(&words[ABOUT_AT..], &text);
         let tick_kind = TickKind::best();
         let clock = ClockWriter::start(tick_kind, words);
         let set = |at: usize, value: u64| words[at].store(value, Ordering::Relaxed);
@@ -144,6 +141,22 @@ impl Writer {
             next_phase: AtomicU64::new(0),
             mapping,
         })
+    }
+
+    /// Says which devices the samples will speak of: once, before the first of them. Those that the journal has no room for are left
+    /// out; `false` if that was so.
+    pub fn set_devices(&self, devices: &[GpuDevice]) -> bool {
+        let words = self.words();
+        for count in (0..=devices.len()).rev() {
+            let text = serde_json::to_vec(&devices[..count]).unwrap_or_default();
+            if text.len() <= DEVICES_WORDS * 8 {
+                store_bytes(&words[DEVICES_AT..], &text);
+                words[DEVICES_LENGTH_AT].store(text.len() as u64, Ordering::Relaxed);
+                words[DEVICES_CHECK_AT].store(devices_check(&text), Ordering::Release);
+                return count == devices.len();
+            }
+        }
+        false
     }
 
     /// Where the file is.
@@ -456,6 +469,20 @@ pub(super) fn about_check(words: &[AtomicU64], text: &[u8]) -> u64 {
     xxh3_64_with_seed(text, xxh3_64(&bytes))
 }
 
+/// Checksum of the text about the devices; never 0.
+pub(super) fn devices_check(text: &[u8]) -> u64 {
+    xxh3_64(text).max(1)
+}
+
+/// Writes bytes into words, the last one filled up with zeros.
+fn store_bytes(words: &[AtomicU64], bytes: &[u8]) {
+    for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..chunk.len()].copy_from_slice(chunk);
+        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+    }
+}
+
 /// First word of a name in the table: its length, and a checksum of its text.
 pub(super) fn name_word(name: &[u8]) -> u64 {
     (xxh3_64(name) & !0xff) | name.len() as u64
@@ -496,11 +523,7 @@ impl Names {
         }
         let index = self.names.iter().position(|known| known.get().is_none())?;
         let at = names_at + index * NAME_WORDS;
-        for (word, chunk) in words[at + 1..at + NAME_WORDS].iter().zip(name.as_bytes().chunks(8)) {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
-        }
+        store_bytes(&words[at + 1..at + NAME_WORDS], name.as_bytes());
         words[at].store(name_word(name.as_bytes()), Ordering::Relaxed);
         words[count_at].store(index as u64 + 1, Ordering::Release);
         let _ = self.names[index].set(name.into());
