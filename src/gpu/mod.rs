@@ -1,5 +1,8 @@
 //! Where GPU readings come from: NVML, AMD's sysfs files, or a script.
 
+mod plausible;
+pub mod scripted;
+
 use crate::model::{GpuDevice, GpuReading, GpuSlowReading};
 
 /// Something that can read devices. Called by the sampler's thread only; a call may take long, and must not panic.
