@@ -1,1 +1,8 @@
-//! The integration tests.
+//! The integration tests: one program, everything through public faces.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
+
+mod architecture;
+
+mod support {
+    pub(crate) mod backends;
+}

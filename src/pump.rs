@@ -64,6 +64,7 @@ pub struct Pump {
     summary: SummaryBuilder,
     encoder: Encoder,
     sinks: Sinks,
+    devices_known: bool,
     begin_ns: u64,
     last_export_ns: u64,
     torn: u64,
@@ -84,7 +85,7 @@ impl Pump {
             identity: about.identity,
             step_spans: about.step_spans,
             sample_interval_ns: about.sample_interval_ns,
-            devices: about.devices,
+            devices: Vec::new(),
         });
         let begin_ns = reader.now_unix_ns();
         Self {
@@ -94,6 +95,7 @@ impl Pump {
             summary: SummaryBuilder::default(),
             encoder,
             sinks,
+            devices_known: false,
             begin_ns,
             last_export_ns: begin_ns,
             torn: 0,
@@ -109,6 +111,13 @@ impl Pump {
     fn read(&mut self, writer_is_dead: bool) {
         let batch = self.reader.read(writer_is_dead);
         self.torn += batch.torn;
+        // The devices are said before the first sample of them.
+        if !self.devices_known
+            && let Some(devices) = self.reader.devices()
+        {
+            self.devices_known = true;
+            self.timeline.set_devices(devices);
+        }
         if !batch.records.is_empty() {
             self.timeline.apply(batch.records, self.reader.names());
         }

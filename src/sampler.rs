@@ -1,18 +1,19 @@
-//! The thread that asks the sources on time and writes what they give into the journal.
+//! The threads that ask the sources on time and write what they give into the journal: one for the devices, since a driver may hang,
+//! and one for the process and the host.
 //!
 //! A tick that comes late is skipped, never made up for: a driver that takes two seconds an answer costs samples, and no backlog.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::gpu::{GpuLost, GpuSource};
 use crate::host::HostSource;
 use crate::journal::Writer;
 use crate::model::GpuEvent;
+use crate::notice::notice;
 
 /// Time between two readings of a device's dear fields (process lists, PCIe, ECC).
 const SLOW_INTERVAL: Duration = Duration::from_secs(10);
@@ -21,138 +22,175 @@ const CHILDREN_INTERVAL: Duration = Duration::from_secs(5);
 /// Time between two readings of the host.
 const HOST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the sampler asks.
-pub struct Sources {
-    /// The devices; `None` on a machine without.
-    pub gpu: Option<Box<dyn GpuSource>>,
-    /// This process and this host.
-    pub host: HostSource,
-}
+/// Finds the devices. Called on the sampler's own thread: a driver may take seconds to answer, or never do.
+pub type OpenGpu = Box<dyn FnOnce() -> Option<Box<dyn GpuSource>> + Send>;
 
-/// The sampler's thread, running.
+/// The sampler's threads, running.
 pub struct Sampler {
-    stop: Sender<()>,
-    stopped: mpsc::Receiver<()>,
-    cpu_time_ns: Arc<AtomicU64>,
+    devices: Ticker,
+    host: Ticker,
 }
 
 impl Sampler {
-    /// Starts the thread; it takes its first sample at once.
+    /// Starts the threads; they take their first samples at once.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(writer: Arc<Writer>, sources: Sources, interval: Duration) -> io::Result<Self> {
+    pub fn start(writer: &Arc<Writer>, open_gpu: OpenGpu, interval: Duration) -> io::Result<Self> {
+        let mut host = HostRounds::new(Arc::clone(writer));
+        let host = Ticker::start("stepline-host", interval, move || {
+            Some(move || {
+                host.sample();
+            })
+        })?;
+        let writer = Arc::clone(writer);
+        let devices = Ticker::start("stepline-gpu", interval, move || {
+            let gpu = open_gpu()?;
+            if !writer.set_devices(gpu.devices()) {
+                notice!("there is no room in the journal for all {} devices: the last ones are left out", gpu.devices().len());
+            }
+            let mut rounds = DeviceRounds::new(writer, gpu);
+            Some(move || rounds.sample())
+        })?;
+        Ok(Self { devices, host })
+    }
+
+    /// CPU time of the threads, nanoseconds: shared with whoever reports it.
+    #[must_use]
+    pub fn cpu_times_ns(&self) -> [(&'static str, Arc<AtomicU64>); 2] {
+        [("gpu sampler", Arc::clone(&self.devices.cpu_time_ns)), ("host sampler", Arc::clone(&self.host.cpu_time_ns))]
+    }
+
+    /// Has a last sample taken and ends the threads. Waits until the deadline at most; a thread that a driver holds longer is left
+    /// behind. Whether both ended.
+    pub fn stop(self, deadline: Instant) -> bool {
+        self.devices.ask_to_stop();
+        self.host.ask_to_stop();
+        let devices = self.devices.wait(deadline);
+        self.host.wait(deadline) && devices
+    }
+}
+
+/// A thread that does something on time until it is stopped, and once more then, so that what ended last has a reading after its end.
+struct Ticker {
+    stop: Sender<()>,
+    stopped: Receiver<()>,
+    cpu_time_ns: Arc<AtomicU64>,
+}
+
+impl Ticker {
+    /// `prepare` runs on the thread and makes what is done each tick; without that the thread ends.
+    fn start<T: FnMut()>(
+        name: &str,
+        interval: Duration,
+        prepare: impl FnOnce() -> Option<T> + Send + 'static,
+    ) -> io::Result<Self> {
         let (stop, stop_asked) = mpsc::channel();
         let (has_stopped, stopped) = mpsc::channel();
         let cpu_time_ns = Arc::new(AtomicU64::new(0));
         let cpu_time = Arc::clone(&cpu_time_ns);
-        thread::Builder::new().name("stepline-sampler".to_owned()).spawn(move || {
-            let mut rounds = Rounds::new(writer, sources);
-            let mut due = Instant::now();
-            loop {
-                rounds.sample();
-                cpu_time.store(crate::clock::thread_cpu_time_ns(), Ordering::Relaxed);
-                let now = Instant::now();
-                due += interval;
-                if due <= now {
-                    // Late: go on with the grid, without the ticks that were missed.
-                    let missed = (now - due).as_nanos() / interval.as_nanos().max(1) + 1;
-                    due += interval.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX));
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            if let Some(mut tick) = prepare() {
+                let mut measured = move || {
+                    tick();
+                    cpu_time.store(crate::clock::thread_cpu_time_ns(), Ordering::Relaxed);
+                };
+                let mut due = Instant::now();
+                loop {
+                    measured();
+                    due = next_tick(due, interval, Instant::now());
+                    match stop_asked.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                    }
                 }
-                match stop_asked.recv_timeout(due.saturating_duration_since(now)) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
-                }
+                measured();
             }
-            // One more, so that what ended last has a reading after its end.
-            rounds.sample();
-            cpu_time.store(crate::clock::thread_cpu_time_ns(), Ordering::Relaxed);
             let _ = has_stopped.send(());
         })?;
         Ok(Self { stop, stopped, cpu_time_ns })
     }
 
-    /// CPU time of the thread, nanoseconds: shared with whoever reports it.
-    #[must_use]
-    pub fn cpu_time_ns(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.cpu_time_ns)
+    fn ask_to_stop(&self) {
+        let _ = self.stop.send(());
     }
 
-    /// Has a last sample taken and ends the thread. Waits until the deadline at most; a thread that a driver holds longer is left
-    /// behind. Whether it ended.
-    pub fn stop(self, deadline: Instant) -> bool {
-        let _ = self.stop.send(());
+    fn wait(&self, deadline: Instant) -> bool {
         self.stopped.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
     }
 }
 
-/// What the thread does each tick.
-struct Rounds {
+/// The tick after the one that was due at `due`: the next one on the grid that is not past.
+fn next_tick(due: Instant, interval: Duration, now: Instant) -> Instant {
+    let next = due + interval;
+    if next > now {
+        return next;
+    }
+    let missed = (now - next).as_nanos() / interval.as_nanos().max(1) + 1;
+    next + interval.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX))
+}
+
+/// What is done for the devices each tick.
+struct DeviceRounds {
     writer: Arc<Writer>,
-    sources: Sources,
+    gpu: Box<dyn GpuSource>,
     lost: Vec<bool>,
     slow: Every,
+}
+
+impl DeviceRounds {
+    fn new(writer: Arc<Writer>, gpu: Box<dyn GpuSource>) -> Self {
+        let lost = vec![false; gpu.devices().len().min(usize::from(u8::MAX))];
+        Self { writer, gpu, lost, slow: Every::new(SLOW_INTERVAL) }
+    }
+
+    fn sample(&mut self) {
+        let slow = self.slow.is_due();
+        for device in 0..self.lost.len() {
+            let number = device as u8;
+            match self.gpu.read(device) {
+                Ok(reading) => {
+                    let ticks = self.writer.now();
+                    if std::mem::take(&mut self.lost[device]) {
+                        self.writer.gpu_changed(ticks, number, GpuEvent::Returned);
+                    }
+                    self.writer.gpu(ticks, number, &reading);
+                    if slow && let Ok(reading) = self.gpu.read_slow(device) {
+                        self.writer.gpu_slow(self.writer.now(), number, &reading);
+                    }
+                }
+                Err(GpuLost) => {
+                    if !std::mem::replace(&mut self.lost[device], true) {
+                        self.writer.gpu_changed(self.writer.now(), number, GpuEvent::Lost);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is done for the process and the host each tick.
+struct HostRounds {
+    writer: Arc<Writer>,
+    source: HostSource,
     children: Every,
     host: Every,
 }
 
-impl Rounds {
-    fn new(writer: Arc<Writer>, sources: Sources) -> Self {
-        let devices = sources.gpu.as_ref().map_or(0, |gpu| gpu.devices().len());
-        Self {
-            writer,
-            sources,
-            lost: vec![false; devices],
-            slow: Every::new(SLOW_INTERVAL),
-            children: Every::new(CHILDREN_INTERVAL),
-            host: Every::new(HOST_INTERVAL),
-        }
+impl HostRounds {
+    fn new(writer: Arc<Writer>) -> Self {
+        Self { writer, source: HostSource::new(), children: Every::new(CHILDREN_INTERVAL), host: Every::new(HOST_INTERVAL) }
     }
 
     fn sample(&mut self) {
-        // In a forked child there is no such thread; but a writer that is not ours must not be written to, whoever asks.
-        if !self.writer.is_ours() {
-            return;
-        }
         self.writer.follow_clock();
-        let slow = self.slow.is_due();
-        if let Some(gpu) = &mut self.sources.gpu {
-            for device in 0..self.lost.len() {
-                let number = device as u8;
-                let answered = match gpu.read(device) {
-                    Ok(reading) => {
-                        let ticks = self.writer.now();
-                        if self.lost[device] {
-                            self.lost[device] = false;
-                            self.writer.gpu_changed(ticks, number, GpuEvent::Returned);
-                        }
-                        self.writer.gpu(ticks, number, &reading);
-                        true
-                    }
-                    Err(GpuLost) => {
-                        if !self.lost[device] {
-                            self.lost[device] = true;
-                            self.writer.gpu_changed(self.writer.now(), number, GpuEvent::Lost);
-                        }
-                        false
-                    }
-                };
-                if slow
-                    && answered
-                    && let Ok(reading) = gpu.read_slow(device)
-                {
-                    self.writer.gpu_slow(self.writer.now(), number, &reading);
-                }
-            }
-        }
-        let process = self.sources.host.read_process();
-        self.writer.process(self.writer.now(), &process);
+        let mut process = self.source.read_process();
         if self.children.is_due() {
-            let children = self.sources.host.read_children();
-            self.writer.process(self.writer.now(), &children);
+            self.source.read_children(&mut process);
         }
+        self.writer.process(self.writer.now(), &process);
         if self.host.is_due() {
-            let host = self.sources.host.read_host();
+            let host = self.source.read_host();
             self.writer.host(self.writer.now(), &host);
         }
         self.writer.position(self.writer.now());
@@ -177,5 +215,19 @@ impl Every {
             self.due = now + self.interval;
         }
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_ticks_are_skipped_and_the_grid_is_kept() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        assert_eq!(next_tick(start, second, start), start + second);
+        assert_eq!(next_tick(start, second, start + Duration::from_millis(2500)), start + 3 * second);
+        assert_eq!(next_tick(start, second, start + 2 * second), start + 3 * second);
     }
 }

@@ -1,1 +1,5 @@
-fn main() {}
+//! The program `stepline`.
+
+fn main() -> std::process::ExitCode {
+    stepline::cli::main()
+}

@@ -1,12 +1,12 @@
 //! The resource: who sends all this. No command line, no environment, no user name: only what identifies.
 
-use crate::config::Config;
+use crate::config::{Config, GpuChoice};
 use crate::model::{Attribute, Identity};
 use crate::semconv::attributes as name;
 
 /// The attributes of this process, in the order of their names' groups; each name once. What `OTEL_RESOURCE_ATTRIBUTES` or the code
 /// say goes before what was found out, except for what makes the run's own identity.
-pub(super) fn resource(config: &Config, identity: &Identity, simulated: Option<&str>) -> Vec<Attribute> {
+pub(super) fn resource(config: &Config, identity: &Identity) -> Vec<Attribute> {
     let mut attributes: Vec<Attribute> = Vec::new();
     let mut put = |attribute: Attribute| {
         if !attributes.iter().any(|other| other.key == attribute.key) {
@@ -25,8 +25,10 @@ pub(super) fn resource(config: &Config, identity: &Identity, simulated: Option<&
     if let Some(launcher) = config.launch.launcher {
         put(Attribute::text(name::LAUNCHER, launcher));
     }
-    if let Some(simulated) = simulated {
-        put(Attribute::text(name::GPU_SIMULATED, simulated.to_owned()));
+    match &config.gpu {
+        GpuChoice::Mirror => put(Attribute::text(name::GPU_SIMULATED, "mirror")),
+        GpuChoice::Replay(_) => put(Attribute::text(name::GPU_SIMULATED, "replay")),
+        GpuChoice::Auto | GpuChoice::Off => {}
     }
     if let Some(service_name) = &config.service_name {
         put(Attribute::text(name::SERVICE_NAME, service_name.clone()));

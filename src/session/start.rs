@@ -12,14 +12,13 @@ use crate::config::{Config, GpuChoice};
 use crate::error::StartError;
 use crate::gpu;
 use crate::hook::{Hook, Run};
-use crate::host::HostSource;
 use crate::journal::{About, Reader, Writer, journal_path};
 use crate::model::Identity;
 use crate::notice::{self, notice};
 use crate::otlp::file::FileSink;
 use crate::otlp::push::Push;
 use crate::pump::{Pump, PumpThread, Sinks, ThreadTime};
-use crate::sampler::{Sampler, Sources};
+use crate::sampler::Sampler;
 
 /// Ids of the runs that are open in this process.
 static OPEN_RUNS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -57,11 +56,8 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
     let identity = identity(&config)?;
     let open_run = OpenRun::take(&identity.run_id)?;
 
-    let gpu = gpu::open(gpu_choice(&config));
-    let simulated = gpu.as_ref().and_then(|gpu| gpu.devices().iter().find_map(|device| device.simulated.clone()));
     let about = About {
-        resource: resource(&config, &identity, simulated.as_deref()),
-        devices: gpu.as_ref().map_or_else(Vec::new, |gpu| gpu.devices().to_vec()),
+        resource: resource(&config, &identity),
         sample_interval_ns: nanoseconds(config.sample_interval),
         step_spans: config.step_spans,
         identity,
@@ -72,18 +68,18 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
     let reader = Reader::of(&writer)?;
 
     let thread_failed = |name: &'static str| move |source| StartError::Thread { name, source };
-    let sources = Sources { gpu, host: HostSource::new() };
-    let sampler = Sampler::start(Arc::clone(&writer), sources, config.sample_interval).map_err(thread_failed("stepline-sampler"))?;
+    let choice = gpu_choice(&config);
+    let sampler = Sampler::start(&writer, Box::new(move || gpu::open(choice)), config.sample_interval).map_err(thread_failed("sampler"))?;
     let push = Push::start(&config).map_err(thread_failed("stepline-push"))?;
     let pump_time = Arc::new(AtomicU64::new(0));
+    let mut threads: Vec<ThreadTime> =
+        sampler.cpu_times_ns().into_iter().map(|(component, cpu_time_ns)| ThreadTime { component, cpu_time_ns }).collect();
+    threads.push(ThreadTime { component: "pump", cpu_time_ns: Arc::clone(&pump_time) });
     let sinks = Sinks {
         files: config.files.then(|| FileSink::new(files_directory(&config.directory, &about.identity))),
         push,
         export_interval: config.export_interval,
-        threads: vec![
-            ThreadTime { component: "sampler", cpu_time_ns: sampler.cpu_time_ns() },
-            ThreadTime { component: "pump", cpu_time_ns: Arc::clone(&pump_time) },
-        ],
+        threads,
     };
     let pump = PumpThread::start(Pump::new(reader, sinks), pump_time).map_err(thread_failed("stepline-pump"))?;
 
