@@ -1,1 +1,36 @@
-//! (to come)
+//! What a run was like: read from its files, shown as text or JSON.
+//!
+//! Knows the model, the file reader and the timeline's summary; knows nothing of a run that lives (who has one hands over its
+//! [`Report`]).
+
+pub mod format;
+pub mod json;
+mod read;
+pub mod text;
+
+pub use read::{ReportError, from_directory};
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::model::{Outcome, RunSummary};
+
+/// What is shown of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// The run and its epochs.
+    pub summary: RunSummary,
+    /// Where its files are.
+    pub directory: Option<PathBuf>,
+    /// Spans made.
+    pub spans: u64,
+    /// Metric points made.
+    pub points: u64,
+    /// Records and items that were lost, as far as the files say; absent where they do not, and where `outcome` says more.
+    pub dropped: Option<u64>,
+    /// What became of it, at the end of a live run.
+    pub outcome: Option<Outcome>,
+    /// What else is to be known about this report, one line each.
+    pub notes: Vec<String>,
+}

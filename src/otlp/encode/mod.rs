@@ -157,7 +157,8 @@ pub fn items<R: Request>(request: &R) -> usize {
 }
 
 /// How many points a metric carries.
-fn points(metric: &Metric) -> usize {
+#[must_use]
+pub fn points(metric: &Metric) -> usize {
     match &metric.data {
         None => 0,
         Some(Data::Gauge(data)) => data.data_points.len(),

@@ -14,7 +14,7 @@ fn span(number: u64) -> Span {
         trace_id: TraceId([1; 16]),
         span_id: SpanId((number + 1).to_be_bytes()),
         parent_span_id: Some(SpanId([9; 8])),
-        parent_is_remote: number % 2 == 0,
+        parent_is_remote: number.is_multiple_of(2),
         name: "train.step".into(),
         begin_ns: number,
         end_ns: number + 5,
@@ -32,7 +32,7 @@ fn span(number: u64) -> Span {
             attributes: vec![Attribute::text(names::HW_ID, "GPU-1")],
         }],
         links: vec![Link { trace_id: TraceId([2; 16]), span_id: SpanId([3; 8]), attributes: Vec::new() }],
-        error_type: (number % 3 == 0).then(|| "panic".to_owned()),
+        error_type: number.is_multiple_of(3).then(|| "panic".to_owned()),
     }
 }
 
