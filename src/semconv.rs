@@ -386,6 +386,8 @@ pub mod attributes {
 
     /// The most memory in use on a device of this rank, By.
     pub const GPU_MEMORY_USAGE_MAX: &str = "stepline.gpu.memory.usage.max";
+    /// The median of the other epochs' maxima, By.
+    pub const GPU_MEMORY_USAGE_MEDIAN: &str = "stepline.gpu.memory.usage.median";
     /// The phase in which that was.
     pub const GPU_MEMORY_USAGE_MAX_PHASE: &str = "stepline.gpu.memory.peak.phase";
     /// Memory in use on all devices of this rank at the end, By.
