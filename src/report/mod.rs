@@ -8,7 +8,7 @@ pub mod json;
 mod read;
 pub mod text;
 
-pub use read::{ReportError, from_directory};
+pub use read::{ReportError, fill_in, from_directory};
 
 use std::path::PathBuf;
 

@@ -11,24 +11,11 @@ use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, number_da
 
 use super::Report;
 use super::format::count;
-use crate::model::{Attribute, SpanId, TraceId, Value};
+use crate::model::{Attribute, RunSummary, SpanId, TraceId, Value};
 use crate::otlp::encode::points;
 use crate::otlp::file::{self, Directory, FileError, read_directory};
 use crate::semconv::{attributes as names, metrics};
-use stub::SummaryBuilder;
-/// STUB
-mod stub {
-    #[derive(Default)]
-    pub(super) struct SummaryBuilder(u64);
-    impl SummaryBuilder {
-        pub(super) fn add(&mut self, _: &crate::model::Span) {
-            self.0 += 1;
-        }
-        pub(super) fn finish(&self) -> crate::model::RunSummary {
-            Default::default()
-        }
-    }
-}
+use crate::timeline::SummaryBuilder;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -178,8 +165,8 @@ fn newest_process(processes: Vec<Process>) -> Option<Process> {
     processes.into_iter().max_by_key(order)
 }
 
-/// Who the run is stands in the resource; what it was like in the spans.
-fn fill_in(summary: &mut crate::model::RunSummary, resource: &[Attribute]) {
+/// Fills in what the resource tells and the spans do not: who the run is, and what its devices simulate.
+pub fn fill_in(summary: &mut RunSummary, resource: &[Attribute]) {
     for (place, name) in [(&mut summary.run_id, names::RUN_ID), (&mut summary.run_name, names::RUN_NAME)] {
         if let (true, Some(known)) = (place.is_empty(), text(resource, name)) {
             *place = known.to_owned();
@@ -190,6 +177,20 @@ fn fill_in(summary: &mut crate::model::RunSummary, resource: &[Attribute]) {
     }
     for (place, name) in [(&mut summary.rank, names::RANK), (&mut summary.attempt, names::ATTEMPT)] {
         *place = number(resource, name).and_then(|number| u32::try_from(number).ok()).unwrap_or(*place);
+    }
+    if let Some(simulated) = text(resource, names::GPU_SIMULATED) {
+        for device in summary.devices.iter_mut().filter(|device| device.simulated.is_none()) {
+            device.simulated = Some(in_words(simulated).to_owned());
+        }
+    }
+}
+
+/// What a simulated device does, for people.
+fn in_words(simulated: &str) -> &str {
+    match simulated {
+        "mirror" => "mirrors this process",
+        "replay" => "replays a recording",
+        other => other,
     }
 }
 

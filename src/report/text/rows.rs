@@ -7,8 +7,9 @@ pub(super) const MAX_ROWS: usize = 20;
 /// Of more, so many at each end, and the rest of the room goes to those that stand out.
 const ROWS_AT_THE_ENDS: usize = 3;
 
-/// Above the median by more than this share, an epoch's memory stands out.
-const STRIKING_SHARE: f64 = 0.2;
+/// Above the median by more than this share and by more bytes than this, an epoch's memory stands out: as `detect` has it.
+const STRIKING_SHARE: f64 = 0.25;
+const STRIKING_BYTES: f64 = 64.0 * 1024.0 * 1024.0;
 /// The median of fewer epochs says nothing.
 const MIN_EPOCHS: usize = 3;
 
@@ -45,8 +46,9 @@ impl StandOut {
 
     /// How far the epoch's memory is above the median, as a share of it, if it stands out.
     pub(super) fn excess(&self, epoch: &EpochSummary) -> Option<f64> {
-        let excess = (self.of)(epoch)? as f64 / self.median? - 1.0;
-        (excess > STRIKING_SHARE).then_some(excess)
+        let median = self.median?;
+        let above = (self.of)(epoch)? as f64 - median;
+        (above > STRIKING_BYTES && above > median * STRIKING_SHARE).then(|| above / median)
     }
 
     /// How far so many bytes are above the median.
