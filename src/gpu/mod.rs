@@ -1,9 +1,17 @@
 //! Where GPU readings come from: NVML, AMD's sysfs files, or a script.
 
+pub mod amdgpu;
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+pub mod nvml;
 mod plausible;
 pub mod scripted;
+pub mod visible;
+
+use std::path::PathBuf;
 
 use crate::model::{GpuDevice, GpuReading, GpuSlowReading};
+use scripted::mirror::Mirror;
+use scripted::replay::{Replay, ReplayError};
 
 /// Something that can read devices. Called by the sampler's thread only; a call may take long, and must not panic.
 pub trait GpuSource: Send {
@@ -27,3 +35,89 @@ pub trait GpuSource: Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the device does not answer any more")]
 pub struct GpuLost;
+
+/// Adds the ids of this run's processes on this host to the list: this process and its descendants.
+pub type OwnPids = Box<dyn FnMut(&mut Vec<u32>) + Send>;
+
+/// Which source is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// NVML, else AMD's files, else none.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// A simulated device that follows this process.
+    Mirror,
+    /// A recording, as CSV.
+    Replay(PathBuf),
+}
+
+/// What [`open`] needs to know.
+pub struct Options {
+    /// Which source is wanted.
+    pub wanted: Wanted,
+    /// NVML's library (`STEPLINE_NVML_PATH`).
+    pub nvml_path: Option<PathBuf>,
+    /// `CUDA_VISIBLE_DEVICES`, when it is set.
+    pub visible: Option<String>,
+    /// Whether `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`.
+    pub pci_order: bool,
+    /// Tells the simulated devices of the processes of one host apart: the local rank.
+    pub ordinal: u32,
+    /// This run's processes on this host.
+    pub own_pids: OwnPids,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("wanted", &self.wanted).field("visible", &self.visible).finish_non_exhaustive()
+    }
+}
+
+/// Opens the source that is wanted. `None`: there are no devices, which is a normal state; what is wrong rather than absent is said in one
+/// line. May take seconds where a driver has to wake up: for the sampler's thread, not for the training's.
+///
+/// # Errors
+/// [`ReplayError`] when a recording was asked for that cannot be played.
+pub fn open(options: Options) -> Result<Option<Box<dyn GpuSource>>, ReplayError> {
+    Ok(match &options.wanted {
+        Wanted::Off => None,
+        Wanted::Mirror => Some(Box::new(Mirror::new(options.ordinal))),
+        Wanted::Replay(path) => {
+            let replay = Replay::open(path)?;
+            if replay.malformed_rows() > 0 {
+                crate::notice::notice!("{} rows of {} cannot be read: they are left out", replay.malformed_rows(), path.display());
+            }
+            Some(Box::new(replay))
+        }
+        Wanted::Auto => real_devices(options),
+    })
+}
+
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+fn real_devices(options: Options) -> Option<Box<dyn GpuSource>> {
+    let nvml = nvml::NvmlSource::open(nvml::NvmlOptions {
+        path: options.nvml_path,
+        visible: options.visible,
+        pci_order: options.pci_order,
+        ..nvml::NvmlOptions::new(options.own_pids)
+    });
+    match nvml {
+        Ok(source) => return Some(Box::new(source)),
+        Err(reason) if reason.is_normal() => {}
+        Err(reason) => crate::notice::notice!("{reason}"),
+    }
+    amd_devices()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "windows")))]
+fn real_devices(_options: Options) -> Option<Box<dyn GpuSource>> {
+    amd_devices()
+}
+
+/// The files are Linux's; elsewhere the directory does not exist.
+fn amd_devices() -> Option<Box<dyn GpuSource>> {
+    let source = amdgpu::AmdgpuSource::open(std::path::Path::new(amdgpu::DEFAULT_ROOT))?;
+    Some(Box::new(source))
+}
