@@ -166,11 +166,12 @@ impl<'r> Epoch<'r> {
 impl Drop for Epoch<'_> {
     fn drop(&mut self) {
         let Some(open) = self.live() else { return };
-        let panicking = std::thread::panicking();
-        if panicking {
+        let failed = self.failed.load(Ordering::Relaxed);
+        let panicked = std::thread::panicking() && !failed;
+        if panicked {
             open.hook.fail(Self::owner(open), PANIC);
         }
-        let status = if panicking || self.failed.load(Ordering::Relaxed) { EndStatus::Failed } else { EndStatus::Finished };
+        let status = if panicked || failed { EndStatus::Failed } else { EndStatus::Finished };
         open.hook.writer.epoch_ended(open.hook.writer.now(), open.place, status);
     }
 }

@@ -18,7 +18,7 @@ pub use step::{MicroSteps, Step, Steps};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::journal::Writer;
+use crate::journal::{OpenStep, Writer};
 use crate::model::{Owner, Phase, Scalar};
 
 /// What all guards of a run share.
@@ -47,7 +47,7 @@ impl Hook {
 
     fn give_step_number_back(&self, number: u64) {
         // Fails when another loop has taken a number since; then there is a gap, which harms nobody.
-        let _ = self.next_step.compare_exchange(number + 1, number, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.next_step.compare_exchange(number.wrapping_add(1), number, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     #[inline]
@@ -72,6 +72,15 @@ impl Hook {
 
     fn fail(&self, owner: Owner, error_type: &str) {
         self.writer.error(self.writer.now(), owner, error_type);
+    }
+
+    /// A panic goes through the step. What was said about it before, by the user or by the phase that the panic went through first,
+    /// is nearer to the cause.
+    #[cold]
+    fn step_panicked(&self, step: &OpenStep) {
+        if self.writer.fail_step(step) {
+            self.fail(Owner::Step(step.ordinal()), PANIC);
+        }
     }
 }
 

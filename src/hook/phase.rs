@@ -51,7 +51,7 @@ impl<'a> PhaseGuard<'a> {
         self.open.as_ref().filter(|open| open.hook.writer.is_ours())
     }
 
-    fn owner(open: &Open<'a>) -> Owner {
+    fn owner(open: &Open<'_>) -> Owner {
         open.phase.owner(open.step.as_ref())
     }
 
@@ -65,7 +65,7 @@ impl<'a> PhaseGuard<'a> {
     /// ```
     pub fn enter<'n>(&self, name: impl Into<PhaseName<'n>>) -> PhaseGuard<'a> {
         match self.live() {
-            Some(Open { hook, step: Some(step), .. }) => PhaseGuard::in_step(hook, step, name.into()),
+            Some(Open { hook, step: Some(step), phase }) if phase.is_listed() => PhaseGuard::in_step(hook, step, name.into()),
             Some(open) => PhaseGuard::standing(open.hook, Self::owner(open), name.into()),
             None => PhaseGuard::none(),
         }
@@ -127,15 +127,26 @@ impl Drop for PhaseGuard<'_> {
         let Some(open) = self.live() else { return };
         let writer = &open.hook.writer;
         let ticks = writer.now();
+        let failed = self.failed.load(Ordering::Relaxed);
+        let panicked = std::thread::panicking() && !failed;
+        if panicked {
+            self.panicked(open);
+        }
         match &open.step {
-            Some(step) => writer.step_phase_ended(ticks, step, open.phase, self.failed.load(Ordering::Relaxed)),
-            None => {
-                let panicking = std::thread::panicking();
-                if panicking {
-                    open.hook.fail(Self::owner(open), PANIC);
-                }
-                writer.phase_ended(ticks, open.phase, panicking || self.failed.load(Ordering::Relaxed));
-            }
+            Some(step) => writer.step_phase_ended(ticks, step, open.phase, panicked || failed),
+            None => writer.phase_ended(ticks, open.phase, panicked || failed),
+        }
+    }
+}
+
+impl PhaseGuard<'_> {
+    /// A panic goes through the phase. In a step's own list it is the step that fails, as with [`fail`](PhaseGuard::fail): also if the
+    /// panic is caught before it leaves the step.
+    #[cold]
+    fn panicked(&self, open: &Open<'_>) {
+        match &open.step {
+            Some(step) if open.phase.is_listed() => open.hook.step_panicked(step),
+            _ => open.hook.fail(Self::owner(open), PANIC),
         }
     }
 }

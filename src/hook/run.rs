@@ -1,5 +1,6 @@
 //! A run: what everything else hangs on.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -185,13 +186,19 @@ impl Run {
     fn close(&self) -> Outcome {
         let closer = self.closer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(closer), Some(hook)) = (closer, self.live()) else { return Outcome::default() };
-        let panicking = std::thread::panicking();
-        if panicking {
+        let failed = self.failed.load(Ordering::Relaxed);
+        let panicked = std::thread::panicking() && !failed;
+        if panicked {
             hook.fail(Owner::Run, PANIC);
         }
-        let status = if panicking || self.failed.load(Ordering::Relaxed) { EndStatus::Failed } else { EndStatus::Finished };
+        let status = if panicked || failed { EndStatus::Failed } else { EndStatus::Finished };
         hook.writer.run_ended(hook.writer.now(), status);
-        closer()
+        // A fault of ours at the very end must not become one of the training: dropped while a panic unwinds, it would abort.
+        std::panic::catch_unwind(AssertUnwindSafe(closer)).unwrap_or_else(|_| {
+            let mut outcome = Outcome::default();
+            outcome.reasons.push("stepline failed while it ended the run: what was still to be exported is lost".to_owned());
+            outcome
+        })
     }
 }
 

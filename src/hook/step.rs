@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Hook, PANIC, PhaseGuard, PhaseName, ScalarName, ScalarValue};
+use super::{Hook, PhaseGuard, PhaseName, ScalarName, ScalarValue};
 use crate::journal::OpenStep;
 use crate::model::{Owner, Phase};
 
@@ -176,11 +176,12 @@ impl Drop for Step<'_> {
     fn drop(&mut self) {
         let Some((hook, step)) = self.live() else { return };
         let ticks = hook.writer.now();
-        let panicking = std::thread::panicking();
-        if panicking {
-            hook.fail(Owner::Step(step.ordinal()), PANIC);
+        let failed = self.failed.load(Ordering::Relaxed);
+        let panicked = std::thread::panicking() && !failed;
+        if panicked {
+            hook.step_panicked(step);
         }
-        hook.writer.step_ended(ticks, step, panicking || self.failed.load(Ordering::Relaxed));
+        hook.writer.step_ended(ticks, step, panicked || failed);
     }
 }
 
