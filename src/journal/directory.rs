@@ -29,6 +29,10 @@ pub fn file_name(run_id: &str) -> String {
             name.push_str(&format!("%{byte:02x}"));
         }
     }
+    if name.is_empty() {
+        // Without a name the file would stand one level up.
+        name.push('%');
+    }
     // File names end at 255 bytes on every system that matters.
     name.truncate(200);
     name
@@ -59,16 +63,15 @@ fn private_directory(path: &Path) -> Result<(), JournalError> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(path) {
+    let made = builder.create(path).or_else(|error| match error.kind() {
+        // A directory that was asked for by name, several levels down.
+        io::ErrorKind::NotFound => fs::create_dir_all(path.parent().unwrap_or(path)).and_then(|()| builder.create(path)),
+        _ => Err(error),
+    });
+    match made {
         Ok(()) => return Ok(()),
+        // It was there, or another rank was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A directory that was asked for by name, several levels down.
-            fs::create_dir_all(path.parent().unwrap_or(path))
-                .and_then(|()| builder.create(path))
-                .map_err(|error| refused(error.to_string()))?;
-            return Ok(());
-        }
         Err(error) => return Err(refused(error.to_string())),
     }
     let metadata = fs::symlink_metadata(path).map_err(|error| refused(error.to_string()))?;
@@ -113,7 +116,21 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
     }
     let file = options.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file")) }
+    let metadata = file.metadata()?;
+    let refused = |reason: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    if !metadata.is_file() {
+        return refused("it is not a plain file".to_owned());
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let (me, owner) = (rustix::process::geteuid().as_raw(), metadata.uid());
+        // Whoever owns a file can cut it short while it is mapped. Root reads the journals of all users of a node.
+        if owner != me && me != 0 {
+            return refused(format!("it belongs to user {owner}, not to user {me}"));
+        }
+    }
+    Ok(file)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
@@ -122,7 +139,7 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
             Ok(()) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::OPNOTSUPP) => return write_zeros(file, bytes),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => return write_zeros(file, bytes),
             Err(error) => return Err(error.into()),
         }
     }
@@ -155,6 +172,7 @@ mod tests {
         assert_eq!(file_name("wine-2026_1.a"), "wine-2026_1.a");
         assert_eq!(file_name("../etc/x"), "%2e.%2fetc%2fx");
         assert_eq!(file_name("a b"), "a%20b");
+        assert_eq!(file_name(""), "%");
     }
 
     #[cfg(unix)]

@@ -64,7 +64,12 @@ impl Fields {
     }
 }
 
-/// A number of some unit in finer units, as a whole number. Rust's `as` stops at the ends of the type and makes NaN 0.
+/// A number that is one: NaN and infinities are no readings, and must not become a 0.
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+/// A number of some unit in finer units, as a whole number. Rust's `as` stops at the ends of the type.
 fn scaled(factor: f64) -> impl Fn(f64) -> u64 {
     move |value| (value * factor).round() as u64
 }
@@ -132,12 +137,13 @@ pub(crate) fn gpu(ticks: u64, device: u8, reading: &GpuReading) -> Payload {
     let mut fields = Fields::new();
     let used = fields.put(reading.memory_used_bytes, |bytes| bytes);
     let reserved = fields.put(reading.memory_reserved_bytes, |bytes| bytes);
-    let utilization = fields.put(reading.utilization, |share| scaled(10_000.0)(share).min(u64::from(u16::MAX)) as u16);
-    let bandwidth = fields.put(reading.memory_bandwidth_utilization, |share| scaled(10_000.0)(share).min(u64::from(u16::MAX)) as u16);
-    let power_mw = fields.put(reading.power_w, |power| scaled(1_000.0)(power).min(u64::from(u32::MAX)) as u32);
-    let energy_mj = fields.put(reading.energy_j, scaled(1_000.0));
-    let temperature = fields.put(reading.temperature_c, |celsius| (celsius * 10.0).round() as i16);
-    let fan = fields.put(reading.fan_speed_ratio, |share| scaled(10_000.0)(share).min(u64::from(u16::MAX)) as u16);
+    let utilization = fields.put(finite(reading.utilization), |share| scaled(10_000.0)(share).min(u64::from(u16::MAX)) as u16);
+    let bandwidth =
+        fields.put(finite(reading.memory_bandwidth_utilization), |share| scaled(10_000.0)(share).min(u64::from(u16::MAX)) as u16);
+    let power_mw = fields.put(finite(reading.power_w), |power| scaled(1_000.0)(power).min(u64::from(u32::MAX)) as u32);
+    let energy_mj = fields.put(finite(reading.energy_j), scaled(1_000.0));
+    let temperature = fields.put(finite(reading.temperature_c), |celsius| (celsius * 10.0).round() as i16);
+    let fan = fields.put(finite(reading.fan_speed_ratio), |share| scaled(10_000.0)(share).min(u64::from(u16::MAX)) as u16);
     let sm_mhz = fields.put(reading.sm_clock_hz, |hz| (hz / 1_000_000).min(u64::from(u16::MAX)) as u16);
     let memory_mhz = fields.put(reading.memory_clock_hz, |hz| (hz / 1_000_000).min(u64::from(u16::MAX)) as u16);
     let throttle = fields.put(reading.throttle_reasons, |bits| bits);
@@ -162,8 +168,8 @@ pub(crate) fn gpu_slow(ticks: u64, device: u8, reading: &GpuSlowReading) -> Payl
     let uncorrected = fields.put(reading.ecc_uncorrected_errors, narrow);
     let memory = fields.put(reading.process_memory_bytes, |bytes| bytes);
     // Hundredths of a second: 497 days fit.
-    let power = fields.put(reading.throttle_power_s, |s| narrow(scaled(100.0)(s)));
-    let thermal = fields.put(reading.throttle_thermal_s, |s| narrow(scaled(100.0)(s)));
+    let power = fields.put(finite(reading.throttle_power_s), |s| narrow(scaled(100.0)(s)));
+    let thermal = fields.put(finite(reading.throttle_thermal_s), |s| narrow(scaled(100.0)(s)));
     let [low, high] = fields.bytes();
     [
         first(KIND_GPU_SLOW, [device, low, high], 0),
@@ -189,13 +195,13 @@ pub(crate) fn process(ticks: u64, reading: &ProcessReading) -> [Payload; 2] {
     let mut fields = Fields::new();
     let resident = fields.put(reading.resident_bytes, |bytes| bytes);
     let children = fields.put(reading.children_resident_bytes, |bytes| bytes);
-    let user = fields.put(reading.cpu_user_s, scaled(1e6));
-    let system = fields.put(reading.cpu_system_s, scaled(1e6));
+    let user = fields.put(finite(reading.cpu_user_s), scaled(1e6));
+    let system = fields.put(finite(reading.cpu_system_s), scaled(1e6));
     let threads = fields.put(reading.threads, |threads| threads);
     let [low, high] = fields.bytes();
     let one = [first(KIND_PROCESS, [low, high, 0], threads), ticks, resident, children, user, system, 0];
     let mut fields = Fields::new();
-    let children_cpu = fields.put(reading.children_cpu_s, scaled(1e6));
+    let children_cpu = fields.put(finite(reading.children_cpu_s), scaled(1e6));
     let read = fields.put(reading.read_bytes, |bytes| bytes);
     let written = fields.put(reading.written_bytes, |bytes| bytes);
     let [low, high] = fields.bytes();
@@ -206,7 +212,7 @@ pub(crate) fn host(ticks: u64, reading: &HostReading) -> Payload {
     let mut fields = Fields::new();
     let used = fields.put(reading.memory_used_bytes, |bytes| bytes);
     let limit = fields.put(reading.memory_limit_bytes, |bytes| bytes);
-    let cpu = fields.put(reading.cpu_utilization, |share| scaled(10_000.0)(share).min(u64::from(u32::MAX)) as u32);
+    let cpu = fields.put(finite(reading.cpu_utilization), |share| scaled(10_000.0)(share).min(u64::from(u32::MAX)) as u32);
     let [low, high] = fields.bytes();
     [first(KIND_HOST, [low, high, 0], cpu), ticks, used, limit, 0, 0, 0]
 }
