@@ -2,7 +2,7 @@
 //!
 //! The first slot holds the step itself and one phase; each further slot 48 bytes of entries. A phase takes 10 bytes (which, the one
 //! around it, begin and length as 32-bit shares of the step's own length), a number 9. Entries do not straddle slots. A share is
-//! `ticks >> shift`, with the smallest shift that makes the step's length fit: one part in 4 billion of the step.
+//! `ticks >> shift`, with the smallest shift that makes the step's length fit: one part in 2 billion of the step, or better.
 
 use super::layout::{STEP_PHASES, STEP_SCALARS};
 use super::ring::{PAYLOAD_WORDS, Payload};
@@ -86,8 +86,11 @@ impl StepSlots {
         let begin = phase.begin.clamp(self.begin, self.end);
         let end = phase.end.clamp(begin, self.end);
         let mut entry = [phase.phase, phase.parent, 0, 0, 0, 0, 0, 0, 0, 0];
-        entry[2..6].copy_from_slice(&(((begin - self.begin) >> self.shift) as u32).to_le_bytes());
-        entry[6..10].copy_from_slice(&(((end - begin) >> self.shift) as u32).to_le_bytes());
+        let share = |ticks: u64| ((ticks - self.begin) >> self.shift) as u32;
+        entry[2..6].copy_from_slice(&share(begin).to_le_bytes());
+        // The difference of the rounded ends and not the rounded difference: what ends within another phase must not seem to end
+        // after it.
+        entry[6..10].copy_from_slice(&(share(end) - share(begin)).to_le_bytes());
         self.put(entry);
         self.bytes[0][3] += 1;
     }
@@ -192,7 +195,11 @@ pub(crate) fn decode(slots: &[Payload]) -> Option<(StepTicks, Vec<PhaseTicks>, V
         let share = |at: usize| u64::from(u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])) << shift;
         let phase_begin = begin.saturating_add(share(2)).min(end);
         let parent = if entry[1] <= place { entry[1] } else { 0 };
-        phases.push(PhaseTicks { phase: entry[0], parent, begin: phase_begin, end: phase_begin.saturating_add(share(6)).min(end) });
+        let phase_end = phase_begin.saturating_add(share(6)).min(end);
+        // Inside the one around it, whatever the bytes say.
+        let around = parent.checked_sub(1).and_then(|around| phases.get(usize::from(around)));
+        let (least, most) = around.map_or((begin, end), |around: &PhaseTicks| (around.begin, around.end));
+        phases.push(PhaseTicks { phase: entry[0], parent, begin: phase_begin.clamp(least, most), end: phase_end.clamp(least, most) });
     }
     let mut scalars = Vec::with_capacity(usize::from(first[4]));
     for _ in 0..first[4] {
@@ -249,17 +256,17 @@ mod tests {
             scalars in prop::collection::vec((0_u8..80, any::<u64>()), 0..=STEP_SCALARS),
         ) {
             let step = StepTicks { ordinal, step: number, epoch: 7, begin, end: begin + length, micro_steps, flags: 5 };
-            let place = |share: f64| begin + (length as f64 * share) as u64;
+            let place = |share: f64| begin + ((length as f64 * share) as u64).min(length);
             let phases: Vec<_> = phases.iter().map(|(phase, a, b)| PhaseTicks { phase: *phase, parent: 0, begin: place(a.min(*b)), end: place(a.max(*b)) }).collect();
             let slots = encode(&step, &phases, &scalars);
             prop_assert!(slots.len() <= MAX_STEP_SLOTS);
             prop_assert_eq!(slot_count(&slots[0]), slots.len() as u64);
             let (back, back_phases, back_scalars) = decode(&slots).ok_or(TestCaseError::fail("no step"))?;
             prop_assert_eq!(back, step);
-            let grain = (length >> 32) + 1;
+            let grain = (length >> 31) + 1;
             for (phase, back) in phases.iter().zip(&back_phases) {
                 prop_assert_eq!(phase.phase, back.phase);
-                prop_assert!(phase.begin - back.begin <= grain && phase.end.abs_diff(back.end) <= 2 * grain);
+                prop_assert!(phase.begin - back.begin <= grain && phase.end - back.end <= grain);
                 prop_assert!(back.begin >= begin && back.end <= begin + length);
             }
             prop_assert_eq!(scalars.len(), back_scalars.len());
