@@ -50,7 +50,7 @@ impl Segment {
         for (place, value) in [self.ticks, self.unix_ns, self.rate, self.check()].into_iter().enumerate() {
             words[at + place].store(value, Ordering::Relaxed);
         }
-        words[SEGMENT_COUNT_AT].store(count + 1, Ordering::Release);
+        words[SEGMENT_COUNT_AT].store(count.wrapping_add(1), Ordering::Release);
     }
 }
 
@@ -58,23 +58,23 @@ impl Segment {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClockMap {
     segments: Vec<Segment>,
-    seen: u64,
+    seen: Option<u64>,
 }
 
 impl ClockMap {
     /// Takes up pieces that were added. Damaged ones are left out.
     pub(crate) fn refresh(&mut self, words: &[AtomicU64]) {
         let count = words[SEGMENT_COUNT_AT].load(Ordering::Acquire);
-        if count == self.seen {
+        if self.seen == Some(count) {
             return;
         }
-        self.seen = count;
+        self.seen = Some(count);
         self.segments.clear();
-        for entry in 0..(count.min(SEGMENTS as u64) as usize) {
-            let at = SEGMENTS_AT + entry * SEGMENT_WORDS;
-            let word = |place: usize| words[at + place].load(Ordering::Relaxed);
-            let segment = Segment { ticks: word(0), unix_ns: word(1), rate: word(2) };
-            if segment.check() == word(3) {
+        // All entries: each stands for itself, and the count only says when to look again.
+        for entry in words[SEGMENTS_AT..SEGMENTS_AT + SEGMENTS * SEGMENT_WORDS].as_chunks::<SEGMENT_WORDS>().0 {
+            let [ticks, unix_ns, rate, check] = [0, 1, 2, 3].map(|place| entry[place].load(Ordering::Relaxed));
+            let segment = Segment { ticks, unix_ns, rate };
+            if segment.check() == check {
                 self.segments.push(segment);
             }
         }

@@ -44,7 +44,8 @@ fn status(number: u8) -> EndStatus {
     }
 }
 
-fn owner(kind: u8, number: u64) -> Owner {
+/// What a record belongs to.
+pub(super) fn owner(kind: u8, number: u64) -> Owner {
     match kind {
         1 => Owner::Epoch(number as u32),
         2 => Owner::Step(number),

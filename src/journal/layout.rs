@@ -38,8 +38,11 @@ pub(crate) const DROPPED_IMPORTANT_AT: usize = 49;
 pub(crate) const NAMES_REFUSED_AT: usize = 50;
 /// The training's own number of the step that ended last, plus one; 0 before the first.
 pub(crate) const LAST_STEP_AT: usize = 51;
-/// 1 when the writer has ended in order.
+/// [`CLOSED`] when the writer has ended in order.
 pub(crate) const CLOSED_AT: usize = 56;
+
+/// What says so: no single damaged byte does.
+pub(crate) const CLOSED: u64 = u64::from_le_bytes(*b"FINISHED");
 
 /// Clock segments written so far; the last [`SEGMENTS`] are in the table.
 pub(crate) const SEGMENT_COUNT_AT: usize = 64;
@@ -63,7 +66,7 @@ pub(crate) const NAME_WORDS: usize = 8;
 /// Longest name, bytes; what is longer is cut.
 pub(crate) const NAME_BYTES: usize = (NAME_WORDS - 1) * 8;
 
-/// The run, if it is open: state, begin ticks.
+/// The run, if it is open: an entry like those of the two tables.
 pub(crate) const OPEN_RUN_AT: usize = SCALAR_NAMES_AT + crate::model::MAX_OWN_NAMES * NAME_WORDS;
 /// Table of open epochs.
 pub(crate) const OPEN_EPOCHS_AT: usize = OPEN_RUN_AT + 8;
@@ -73,7 +76,7 @@ pub(crate) const OPEN_EPOCHS: usize = 8;
 pub(crate) const OPEN_PHASES_AT: usize = OPEN_EPOCHS_AT + OPEN_EPOCHS * OPEN_ENTRY_WORDS;
 /// Entries of the table.
 pub(crate) const OPEN_PHASES: usize = 56;
-/// Words of an entry of the two tables.
+/// Words of an entry of the run and the two tables: state, four values, their checksum, two spare.
 pub(crate) const OPEN_ENTRY_WORDS: usize = 8;
 /// Table of open steps.
 pub(crate) const OPEN_STEPS_AT: usize = OPEN_PHASES_AT + OPEN_PHASES * OPEN_ENTRY_WORDS;
@@ -83,8 +86,10 @@ pub(crate) const OPEN_STEPS: usize = 16;
 pub(crate) const STEP_PHASES: usize = 24;
 /// Numbers that a step's own list holds; further ones become records of their own.
 pub(crate) const STEP_SCALARS: usize = 12;
+/// Words of an open step before its phases.
+pub(crate) const STEP_HEAD_WORDS: usize = 8;
 /// Words of an open step.
-pub(crate) const OPEN_STEP_WORDS: usize = 8 + 3 * STEP_PHASES + 2 * STEP_SCALARS;
+pub(crate) const OPEN_STEP_WORDS: usize = STEP_HEAD_WORDS + 3 * STEP_PHASES + 2 * STEP_SCALARS;
 
 /// The text about the writer (JSON).
 pub(crate) const ABOUT_AT: usize = 3584;

@@ -1,25 +1,24 @@
 //! The reader's side: any bytes give records or a clear error, never a panic, never an endless loop.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock_map::ClockMap;
 use super::layout::{
-    ABOUT_AT, ABOUT_CHECK_AT, ABOUT_LENGTH_AT, ABOUT_WORDS, CLOSED_AT, DEVICES_AT, DEVICES_CHECK_AT, DEVICES_LENGTH_AT, DEVICES_WORDS,
-    DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, MAGIC, MAGIC_AT, MAX_SLOTS, MIN_SLOTS, NAME_BYTES, NAME_WORDS, NAMES_REFUSED_AT,
-    PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT, SCALAR_NAME_COUNT_AT, SCALAR_NAMES_AT, SLOTS_AT, TICK_KIND_AT, VERSION, VERSION_AT,
-    words_for,
+    CLOSED, CLOSED_AT, DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, NAMES_REFUSED_AT, PHASE_NAME_COUNT_AT, PHASE_NAMES_AT, PID_AT,
+    SCALAR_NAME_COUNT_AT, SCALAR_NAMES_AT, TICK_KIND_AT, words_for,
 };
 use super::mapping::Mapping;
-use super::open_table::{OpenItem, OpenTable};
+use super::open_table::{Ended, OpenItem, OpenTable};
 use super::ring::{AtomicU64, Ordering, Payload, Slot};
 use super::step_codec::{KIND_STEP, KIND_STEP_MORE, slot_count};
 use super::ticks::TickKind;
-use super::writer::{Writer, about_check, devices_check, name_word, ring};
-use super::{About, decode, directory};
+use super::writer::{Writer, ring};
+use super::{About, decode, directory, head, own_names};
 use crate::error::JournalError;
-use crate::model::{GpuDevice, MAX_OWN_NAMES, NameTable, Record};
+use crate::model::{GpuDevice, NameTable, Record};
 
 /// How long a slot may stay claimed without being published before it is taken for torn. A writer publishes within nanoseconds; only
 /// a thread that lost its processor in between takes longer. Should it wake up after that, its late stores damage one record of the
@@ -31,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Batch {
     /// The records, in the order in which they were claimed.
     pub records: Vec<Record>,
-    /// Slots that were torn by a crash or damaged.
+    /// Records that were torn by a crash or damaged; more than that if one was torn over several slots, never fewer.
     pub torn: u64,
 }
 
@@ -42,8 +41,20 @@ pub struct Reader {
     clock: ClockMap,
     slots: usize,
     names: NameTable,
-    names_seen: (u64, u64),
+    names_seen: Option<(u64, u64)>,
     stuck: Option<(u64, Instant)>,
+    /// What is known to have ended, if slots of a dead writer were torn.
+    ended: Option<HashSet<Ended>>,
+}
+
+fn ended(record: &Record) -> Option<Ended> {
+    match record {
+        Record::RunEnded { .. } => Some(Ended::Run),
+        Record::EpochEnded { ordinal, .. } => Some(Ended::Epoch(*ordinal)),
+        Record::Phase(phase) => Some(Ended::Phase(phase.ordinal)),
+        Record::Step(step) => Some(Ended::Step(step.ordinal)),
+        _ => None,
+    }
 }
 
 impl Reader {
@@ -79,48 +90,20 @@ impl Reader {
 
     fn new(mapping: Arc<Mapping>) -> Result<Self, JournalError> {
         let malformed = |what: String| JournalError::Format { what };
-        let words = mapping.words();
-        if words.len() < words_for(MIN_SLOTS) {
-            return Err(malformed(format!("it is no journal: {} bytes are too few", words.len() * 8)));
-        }
-        let word = |at: usize| words[at].load(Ordering::Acquire);
-        if word(MAGIC_AT) != MAGIC {
-            return Err(malformed("it is no journal, or one whose writer died while making it".to_owned()));
-        }
-        if word(VERSION_AT) != VERSION {
-            let version = word(VERSION_AT);
-            return Err(malformed(format!(
-                "it is a journal of version {version}, and this stepline reads version {VERSION}: read it with the stepline that wrote it"
-            )));
-        }
-        let slots = usize::try_from(word(SLOTS_AT)).unwrap_or(usize::MAX);
-        if !(MIN_SLOTS..=MAX_SLOTS).contains(&slots) || !slots.is_power_of_two() {
-            return Err(malformed(format!("its head is damaged: a ring of {slots} slots")));
-        }
-        if words.len() < words_for(slots) {
-            return Err(malformed(format!("it was cut short: {} bytes instead of {}", words.len() * 8, words_for(slots) * 8)));
-        }
-        let length = usize::try_from(word(ABOUT_LENGTH_AT)).unwrap_or(usize::MAX);
-        if length > ABOUT_WORDS * 8 {
-            return Err(malformed(format!("its head is damaged: {length} bytes about the writer")));
-        }
-        let text = bytes(&words[ABOUT_AT..], length);
-        if about_check(words, &text) != word(ABOUT_CHECK_AT) {
-            return Err(malformed("its head is damaged: the checksum does not fit".to_owned()));
-        }
-        let about = serde_json::from_slice(&text).map_err(|error| malformed(format!("its head is damaged: {error}")))?;
+        let (slots, about) = head::read(mapping.words()).map_err(malformed)?;
         let mut reader = Self {
             about,
             clock: ClockMap::default(),
             slots,
             names: NameTable::default(),
-            names_seen: (0, 0),
+            names_seen: None,
             stuck: None,
+            ended: None,
             mapping: Arc::clone(&mapping),
         };
         reader.refresh();
         if reader.clock.is_empty() {
-            return Err(malformed("its head is damaged: no clock".to_owned()));
+            return Err(malformed("its head is damaged: no piece of its clock is whole".to_owned()));
         }
         Ok(reader)
     }
@@ -137,9 +120,9 @@ impl Reader {
         self.clock.refresh(words);
         let count = |at: usize| words[at].load(Ordering::Acquire);
         let seen = (count(PHASE_NAME_COUNT_AT), count(SCALAR_NAME_COUNT_AT));
-        if seen != self.names_seen {
-            self.names_seen = seen;
-            self.names = NameTable::new(names(words, PHASE_NAMES_AT, seen.0), names(words, SCALAR_NAMES_AT, seen.1));
+        if self.names_seen != Some(seen) {
+            self.names_seen = Some(seen);
+            self.names = NameTable::new(own_names::read(words, PHASE_NAMES_AT), own_names::read(words, SCALAR_NAMES_AT));
         }
     }
 
@@ -152,14 +135,7 @@ impl Reader {
     /// The devices that its samples speak of; `None` as long as the sampler has not found out, or if that part is damaged.
     #[must_use]
     pub fn devices(&self) -> Option<Vec<GpuDevice>> {
-        let words = self.words();
-        let check = words[DEVICES_CHECK_AT].load(Ordering::Acquire);
-        let length = usize::try_from(words[DEVICES_LENGTH_AT].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
-        if check == 0 || length > DEVICES_WORDS * 8 {
-            return None;
-        }
-        let text = bytes(&words[DEVICES_AT..], length);
-        if devices_check(&text) == check { serde_json::from_slice(&text).ok() } else { None }
+        head::read_devices(self.words())
     }
 
     /// The names behind the numbers in the records read so far.
@@ -190,7 +166,7 @@ impl Reader {
     /// Whether the writer has said that nothing more will come.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.words()[CLOSED_AT].load(Ordering::Acquire) == 1
+        self.words()[CLOSED_AT].load(Ordering::Acquire) == CLOSED
     }
 
     /// Share of the ring that is waiting to be read, 0..=1.
@@ -208,13 +184,11 @@ impl Reader {
         let ring = ring(words);
         let mut batch = Batch::default();
         let unread = ring.unread();
-        if unread.is_empty() {
-            return batch;
-        }
+        // The names and the clock pieces that a record needs were written before it. Also when there is no record: what is open has
+        // names too.
+        self.refresh();
         let mut position = unread.start;
         let mut payloads: Vec<Payload> = Vec::new();
-        // The names and the clock pieces that a record needs were written before it.
-        self.refresh();
         while position < unread.end {
             let Slot::Published(payload) = ring.read(position) else {
                 if writer_is_dead || self.is_torn(position) {
@@ -226,11 +200,11 @@ impl Reader {
             };
             match payload[0] as u8 {
                 KIND_STEP => {
-                    let count = slot_count(&payload);
+                    let row = position..position.saturating_add(slot_count(&payload)).min(unread.end);
                     payloads.clear();
                     payloads.push(payload);
                     let mut missing = None;
-                    for next in position + 1..position.saturating_add(count).min(unread.end) {
+                    for next in row.start + 1..row.end {
                         match ring.read(next) {
                             Slot::Published(payload) => payloads.push(payload),
                             Slot::Unpublished => {
@@ -246,15 +220,10 @@ impl Reader {
                         break;
                     }
                     match decode::step(&payloads, &self.clock) {
-                        Some(step) if missing.is_none() => {
-                            batch.records.push(Record::Step(step));
-                            position += count;
-                        }
-                        _ => {
-                            batch.torn += 1;
-                            position += 1;
-                        }
+                        Some(step) => batch.records.push(Record::Step(step)),
+                        None => batch.torn += 1,
                     }
+                    position = row.end;
                 }
                 // The rest of a step whose first slot was torn, and which is counted there.
                 KIND_STEP_MORE => position += 1,
@@ -268,6 +237,9 @@ impl Reader {
             }
         }
         ring.consume(position);
+        if writer_is_dead && batch.torn > 0 {
+            self.ended.get_or_insert_default().extend(batch.records.iter().filter_map(ended));
+        }
         batch
     }
 
@@ -281,10 +253,13 @@ impl Reader {
         }
     }
 
-    /// What is open, as records that end at `end_ns`: what a dead writer left behind.
+    /// What is open, as records that end at `end_ns`: what a dead writer left behind. To be asked after [`read`](Self::read), which
+    /// tells what has ended from what is open.
     #[must_use]
     pub fn open_items(&self, end_ns: u64) -> Vec<OpenItem> {
-        OpenTable { words: self.words() }.items(&self.clock, end_ns)
+        // What was ending when the writer died has its record in the ring, read now or earlier, unless that was torn.
+        let is_lost = |what: Ended| self.ended.as_ref().is_some_and(|read| !read.contains(&what));
+        OpenTable { words: self.words() }.items(&self.clock, end_ns, is_lost)
     }
 
     /// The time now on the journal's clock, Unix nanoseconds: on the machine of the writer only.
@@ -300,22 +275,4 @@ impl Reader {
     pub fn claimed(&self) -> u64 {
         self.words()[HEAD_AT].load(Ordering::Relaxed)
     }
-}
-
-fn bytes(words: &[AtomicU64], length: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = words.iter().take(length.div_ceil(8)).flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-    bytes.truncate(length);
-    bytes
-}
-
-fn names(words: &[AtomicU64], at: usize, count: u64) -> Vec<String> {
-    (0..(count.min(MAX_OWN_NAMES as u64) as usize))
-        .map(|index| {
-            let at = at + index * NAME_WORDS;
-            let first = words[at].load(Ordering::Relaxed);
-            let text = bytes(&words[at + 1..], (first as u8 as usize).min(NAME_BYTES));
-            // A damaged name must not stand for another.
-            if name_word(&text) == first { String::from_utf8_lossy(&text).into_owned() } else { format!("damaged name {index}") }
-        })
-        .collect()
 }
