@@ -10,8 +10,9 @@ pub mod visible;
 use std::path::PathBuf;
 
 use crate::model::{GpuDevice, GpuReading, GpuSlowReading};
+use crate::notice::notice;
 use scripted::mirror::Mirror;
-use scripted::replay::{Replay, ReplayError};
+use scripted::replay::Replay;
 
 /// Something that can read devices. Called by the sampler's thread only; a call may take long, and must not panic.
 pub trait GpuSource: Send {
@@ -40,11 +41,13 @@ pub struct GpuLost;
 pub type OwnPids = Box<dyn FnMut(&mut Vec<u32>) + Send>;
 
 /// Which source is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Wanted {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
     /// NVML, else AMD's files, else none.
-    #[default]
-    Auto,
+    Auto {
+        /// NVML's library (`STEPLINE_NVML_PATH`); searched for where absent.
+        nvml_path: Option<PathBuf>,
+    },
     /// None.
     Off,
     /// A simulated device that follows this process.
@@ -56,9 +59,7 @@ pub enum Wanted {
 /// What [`open`] needs to know.
 pub struct Options {
     /// Which source is wanted.
-    pub wanted: Wanted,
-    /// NVML's library (`STEPLINE_NVML_PATH`).
-    pub nvml_path: Option<PathBuf>,
+    pub choice: Choice,
     /// `CUDA_VISIBLE_DEVICES`, when it is set.
     pub visible: Option<String>,
     /// Whether `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`.
@@ -69,36 +70,57 @@ pub struct Options {
     pub own_pids: OwnPids,
 }
 
+/// CUDA's variables from the environment, this process alone, the first of its host.
+impl From<Choice> for Options {
+    fn from(choice: Choice) -> Self {
+        Self {
+            choice,
+            visible: std::env::var_os("CUDA_VISIBLE_DEVICES").map(|list| list.to_string_lossy().into_owned()),
+            pci_order: std::env::var_os("CUDA_DEVICE_ORDER").is_some_and(|order| order == "PCI_BUS_ID"),
+            ordinal: 0,
+            own_pids: Box::new(|pids| pids.push(std::process::id())),
+        }
+    }
+}
+
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("wanted", &self.wanted).field("visible", &self.visible).finish_non_exhaustive()
+        f.debug_struct("Options").field("choice", &self.choice).field("visible", &self.visible).finish_non_exhaustive()
     }
 }
 
 /// Opens the source that is wanted. `None`: there are no devices, which is a normal state; what is wrong rather than absent is said in one
 /// line. May take seconds where a driver has to wake up: for the sampler's thread, not for the training's.
-///
-/// # Errors
-/// [`ReplayError`] when a recording was asked for that cannot be played.
-pub fn open(options: Options) -> Result<Option<Box<dyn GpuSource>>, ReplayError> {
-    Ok(match &options.wanted {
-        Wanted::Off => None,
-        Wanted::Mirror => Some(Box::new(Mirror::new(options.ordinal))),
-        Wanted::Replay(path) => {
-            let replay = Replay::open(path)?;
-            if replay.malformed_rows() > 0 {
-                crate::notice::notice!("{} rows of {} cannot be read: they are left out", replay.malformed_rows(), path.display());
+#[must_use]
+pub fn open(options: impl Into<Options>) -> Option<Box<dyn GpuSource>> {
+    let options = options.into();
+    match &options.choice {
+        Choice::Off => None,
+        Choice::Mirror => Some(Box::new(Mirror::new(options.ordinal))),
+        Choice::Replay(path) => match Replay::open(path) {
+            Ok(replay) => {
+                if replay.malformed_rows() > 0 {
+                    notice!("{} rows of {} cannot be read: they are left out", replay.malformed_rows(), path.display());
+                }
+                Some(Box::new(replay))
             }
-            Some(Box::new(replay))
-        }
-        Wanted::Auto => real_devices(options),
-    })
+            Err(error) => {
+                notice!("no GPU readings: {error}");
+                None
+            }
+        },
+        Choice::Auto { .. } => real_devices(options),
+    }
 }
 
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 fn real_devices(options: Options) -> Option<Box<dyn GpuSource>> {
+    let path = match options.choice {
+        Choice::Auto { nvml_path } => nvml_path,
+        _ => None,
+    };
     let nvml = nvml::NvmlSource::open(nvml::NvmlOptions {
-        path: options.nvml_path,
+        path,
         visible: options.visible,
         pci_order: options.pci_order,
         ..nvml::NvmlOptions::new(options.own_pids)
@@ -106,7 +128,7 @@ fn real_devices(options: Options) -> Option<Box<dyn GpuSource>> {
     match nvml {
         Ok(source) => return Some(Box::new(source)),
         Err(reason) if reason.is_normal() => {}
-        Err(reason) => crate::notice::notice!("{reason}"),
+        Err(reason) => notice!("{reason}"),
     }
     amd_devices()
 }
