@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod architecture;
+mod metrics_document;
 
 mod support {
     pub(crate) mod backends;
+    pub(crate) mod invariants;
 }
