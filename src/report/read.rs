@@ -4,16 +4,10 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, number_data_point};
-
 use super::Report;
 use super::format::count;
-use crate::model::{Attribute, RunSummary, SpanId, TraceId, Value};
-use crate::otlp::encode::points;
-use crate::otlp::file::{self, Directory, FileError, read_directory};
+use crate::model::{Attribute, Number, Points, RunSummary, Series, SpanId, TraceId, Value};
+use crate::otlp::file::{Directory, FileError, read_directory};
 use crate::semconv::{attributes as names, metrics};
 use crate::timeline::SummaryBuilder;
 
@@ -85,10 +79,10 @@ struct Process {
 fn read(directory: &Directory, notes: &mut Vec<String>) -> Report {
     let mut processes: Vec<Process> = Vec::new();
     let mut skipped = 0;
-    let mut traces = directory.requests::<ExportTraceServiceRequest>();
+    let mut traces = directory.spans();
     // Recovery after a crash may export a span a second time.
     let mut seen: HashSet<(TraceId, SpanId)> = HashSet::new();
-    for group in traces.by_ref().flat_map(file::spans) {
+    for group in traces.by_ref() {
         skipped += group.skipped;
         let process = process(&mut processes, group.resource);
         for span in &group.spans {
@@ -98,9 +92,11 @@ fn read(directory: &Directory, notes: &mut Vec<String>) -> Report {
             }
         }
     }
-    let mut metrics = directory.requests::<ExportMetricsServiceRequest>();
-    for group in metrics.by_ref().flat_map(|request| request.resource_metrics) {
-        add_metrics(&mut processes, group);
+    let mut metrics = directory.series();
+    for group in metrics.by_ref() {
+        let process = process(&mut processes, group.resource);
+        process.points += group.points;
+        group.series.iter().for_each(|series| add_dropped(&mut process.dropped, series));
     }
     skipped += traces.skipped_lines() + metrics.skipped_lines();
     if skipped > 0 {
@@ -132,28 +128,18 @@ fn process(processes: &mut Vec<Process>, resource: Vec<Attribute>) -> &mut Proce
     &mut processes[place]
 }
 
-fn add_metrics(processes: &mut Vec<Process>, group: ResourceMetrics) {
-    let resource = file::attributes(group.resource.map_or_else(Vec::new, |resource| resource.attributes));
-    let process = process(processes, resource);
-    for metric in group.scope_metrics.into_iter().flat_map(|scope| scope.metrics) {
-        if metric.name == metrics::JOURNAL_DROPPED.name || metric.name == metrics::EXPORT_DROPPED.name {
-            add_dropped(&mut process.dropped, &metric);
-        }
-        process.points += points(&metric) as u64;
-    }
-}
-
 /// The counters only grow: the last value of each series counts.
-fn add_dropped(dropped: &mut Vec<(String, u64)>, metric: &Metric) {
-    let Some(Data::Sum(sum)) = &metric.data else { return };
-    for point in &sum.data_points {
-        let Some(number_data_point::Value::AsInt(value)) = point.value else { continue };
-        let value = u64::try_from(value).unwrap_or(0);
-        let series = format!("{} {:?}", metric.name, point.attributes);
-        match dropped.iter_mut().find(|(known, _)| *known == series) {
-            Some((_, last)) => *last = value.max(*last),
-            None => dropped.push((series, value)),
-        }
+fn add_dropped(dropped: &mut Vec<(String, u64)>, series: &Series) {
+    if series.metric != metrics::JOURNAL_DROPPED.name && series.metric != metrics::EXPORT_DROPPED.name {
+        return;
+    }
+    let Points::Numbers(points) = &series.points else { return };
+    let counts = points.iter().filter_map(|point| if let Number::I64(count) = point.value { u64::try_from(count).ok() } else { None });
+    let Some(count) = counts.max() else { return };
+    let key = format!("{} {:?}", series.metric, series.attributes);
+    match dropped.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, last)) => *last = count.max(*last),
+        None => dropped.push((key, count)),
     }
 }
 

@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{DataPointFlags, Metric, NumberDataPoint, number_data_point};
 use opentelemetry_proto::tonic::trace::v1::Span as OtlpSpan;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
-use crate::model::{Attribute, Link, Span, SpanEvent, SpanId, TraceId, Value};
+use crate::model::{Attribute, Link, Number, NumberPoint, Points, Series, Span, SpanEvent, SpanId, TraceId, Value};
+use crate::otlp::encode::points;
 use crate::semconv;
 
 /// The parent is of another process.
@@ -45,6 +49,65 @@ pub fn spans(request: ExportTraceServiceRequest) -> Vec<ResourceSpans> {
         decoded
     });
     groups.collect()
+}
+
+/// Metric points of one process.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ResourceSeries {
+    /// The attributes of its resource.
+    pub resource: Vec<Attribute>,
+    /// Its gauges and sums. Points of one series that follow one another stand in one entry.
+    pub series: Vec<Series>,
+    /// How many points there are in all, those of histograms included.
+    pub points: u64,
+}
+
+/// The points of a request, by resource.
+#[must_use]
+pub fn series(request: ExportMetricsServiceRequest) -> Vec<ResourceSeries> {
+    let groups = request.resource_metrics.into_iter().map(|group| {
+        let resource = attributes(group.resource.map_or_else(Vec::new, |resource| resource.attributes));
+        let mut decoded = ResourceSeries { resource, ..Default::default() };
+        for metric in group.scope_metrics.into_iter().flat_map(|scope| scope.metrics) {
+            decoded.points += points(&metric) as u64;
+            add_numbers(&mut decoded.series, metric);
+        }
+        decoded
+    });
+    groups.collect()
+}
+
+fn add_numbers(series: &mut Vec<Series>, metric: Metric) {
+    let points = match metric.data {
+        Some(Data::Gauge(gauge)) => gauge.data_points,
+        Some(Data::Sum(sum)) => sum.data_points,
+        _ => return,
+    };
+    let mut last: Option<Vec<KeyValue>> = None;
+    for point in points {
+        let number = number_point(&point);
+        match series.last_mut().map(|series| &mut series.points) {
+            Some(Points::Numbers(numbers)) if last.as_ref() == Some(&point.attributes) => numbers.push(number),
+            _ => {
+                series.push(Series {
+                    metric: Cow::Owned(metric.name.clone()),
+                    attributes: attributes(point.attributes.clone()),
+                    points: Points::Numbers(vec![number]),
+                });
+                last = Some(point.attributes);
+            }
+        }
+    }
+}
+
+fn number_point(point: &NumberDataPoint) -> NumberPoint {
+    let is_absent = point.flags & DataPointFlags::NoRecordedValueMask as u32 != 0;
+    let value = match point.value {
+        Some(number_data_point::Value::AsInt(value)) if !is_absent => Number::I64(value),
+        Some(number_data_point::Value::AsDouble(value)) if !is_absent && value.is_finite() => Number::F64(value),
+        _ => Number::Absent,
+    };
+    NumberPoint { time_ns: point.time_unix_nano, start_ns: point.start_time_unix_nano, value }
 }
 
 /// Attributes of the kinds that the model has; others (maps, bytes, nothing) are left out.

@@ -8,8 +8,8 @@ mod decode;
 mod reader;
 mod sink;
 
-pub use decode::{ResourceSpans, attributes, spans};
-pub use reader::{Directory, Requests, read_directory};
+pub use decode::{ResourceSeries, ResourceSpans, attributes, series, spans};
+pub use reader::{Decoded, Directory, Requests, read_directory};
 pub use sink::{DEFAULT_MAX_FILE_BYTES, FileSink};
 
 use std::io;

@@ -6,6 +6,10 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+
+use super::decode::{self, ResourceSeries, ResourceSpans};
 use super::{FileError, current_path, rotated_path, rotation_number};
 use crate::model::Signal;
 use crate::otlp::encode::Request;
@@ -70,6 +74,18 @@ impl Directory {
     #[must_use]
     pub fn modified(&self) -> Option<SystemTime> {
         self.files.iter().flatten().filter_map(|file| fs::metadata(file).ok()?.modified().ok()).max()
+    }
+
+    /// All spans, in the order in which they were written, in groups of one process each.
+    #[must_use]
+    pub fn spans(&self) -> Decoded<ExportTraceServiceRequest, ResourceSpans> {
+        Decoded { requests: self.requests(), decode: decode::spans, ready: Vec::new().into_iter() }
+    }
+
+    /// All points of gauges and sums, in the order in which they were written, in groups of one process each.
+    #[must_use]
+    pub fn series(&self) -> Decoded<ExportMetricsServiceRequest, ResourceSeries> {
+        Decoded { requests: self.requests(), decode: decode::series, ready: Vec::new().into_iter() }
     }
 
     /// All requests of a signal, in the order in which they were written.
@@ -153,6 +169,41 @@ impl<R: Request> Iterator for Requests<R> {
                 Ok(request) if request.items() > 0 => return Some(request),
                 Ok(_) | Err(_) => self.skipped += 1,
             }
+        }
+    }
+}
+
+/// Reads what requests of `R` hold, in the model's words.
+#[derive(Debug)]
+pub struct Decoded<R, T> {
+    requests: Requests<R>,
+    decode: fn(R) -> Vec<T>,
+    ready: std::vec::IntoIter<T>,
+}
+
+impl<R, T> Decoded<R, T> {
+    /// Lines so far that are no request of this signal, such as one torn by a crash.
+    #[must_use]
+    pub fn skipped_lines(&self) -> u64 {
+        self.requests.skipped_lines()
+    }
+
+    /// Files so far that could not be read (to their end).
+    #[must_use]
+    pub fn problems(&self) -> &[FileError] {
+        self.requests.problems()
+    }
+}
+
+impl<R: Request, T> Iterator for Decoded<R, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        loop {
+            if let Some(next) = self.ready.next() {
+                return Some(next);
+            }
+            self.ready = (self.decode)(self.requests.next()?).into_iter();
         }
     }
 }

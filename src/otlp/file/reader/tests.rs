@@ -41,9 +41,9 @@ fn resource() -> Vec<Attribute> {
 }
 
 fn read_spans(directory: &Path) -> (Vec<Span>, u64) {
-    let mut requests = read_directory(directory).unwrap().requests::<ExportTraceServiceRequest>();
+    let mut requests = read_directory(directory).unwrap().spans();
     let mut read = Vec::new();
-    for group in requests.by_ref().flat_map(spans) {
+    for group in requests.by_ref() {
         assert_eq!(group.resource, resource());
         read.extend(group.spans);
     }
@@ -70,7 +70,8 @@ fn reads_the_other_signals() {
     let encoder = Encoder::new(&resource());
     let mut sink = FileSink::new(directory.path());
     let points = Points::Numbers(vec![NumberPoint { time_ns: 2, start_ns: 1, value: Number::I64(7) }]);
-    let metrics = encoder.metrics(&[Series { metric: "stepline.steps".into(), attributes: Vec::new(), points }]);
+    let series = Series { metric: "stepline.steps".into(), attributes: Vec::new(), points };
+    let metrics = encoder.metrics(std::slice::from_ref(&series));
     let event = Event {
         name: "stepline.run.started".into(),
         time_ns: 5,
@@ -84,6 +85,8 @@ fn reads_the_other_signals() {
     sink.write(&logs).unwrap();
     let files = read_directory(directory.path()).unwrap();
     assert_eq!(files.requests::<ExportMetricsServiceRequest>().collect::<Vec<_>>(), [metrics]);
+    let groups: Vec<_> = files.series().collect();
+    assert_eq!((groups.len(), groups[0].points, &groups[0].resource, &groups[0].series), (1, 1, &resource(), &vec![series]));
     assert_eq!(files.requests::<ExportLogsServiceRequest>().collect::<Vec<_>>(), [logs]);
     assert!(files.files(Signal::Traces).is_empty() && !files.is_empty() && files.modified().is_some());
 }
