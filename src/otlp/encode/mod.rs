@@ -66,6 +66,11 @@ impl Encoder {
         wire::traces(out, self, spans);
     }
 
+    /// Appends the line of OTLP/JSON that the request of these spans makes, without the newline and without making the request.
+    pub fn write_traces_json(&self, spans: &[Span], out: &mut Vec<u8>) {
+        json::model_spans(out, self, spans);
+    }
+
     /// One request with the points of these series; all series of a metric stand in one `Metric`. Series without points are left out.
     #[must_use]
     pub fn metrics(&self, series: &[Series]) -> ExportMetricsServiceRequest {

@@ -182,14 +182,21 @@ fn cost_of_a_hundred_thousand_spans() {
         }
         let wire = cpu_time() - begin;
         assert_eq!(bytes, 0);
+        let begin = cpu_time();
+        let mut line_bytes = 0;
+        for batch in spans.chunks(batch) {
+            buffer.clear();
+            encoder.write_traces_json(batch, &mut buffer);
+            line_bytes += buffer.len();
+        }
+        let straight = cpu_time() - begin;
         let request = encoder.traces(std::mem::take(&mut spans));
         let begin = cpu_time();
         buffer.clear();
         request.write_json(&mut buffer);
         let json = cpu_time() - begin;
         println!(
-            "100000 spans, {batch} a request: protobuf {wire:.1?}, through messages {by_prost:.1?}, JSON {json:.1?} ({} bytes)",
-            buffer.len()
+            "100000 spans, {batch} a request: protobuf {wire:.1?}, through messages {by_prost:.1?}, JSON {straight:.1?} ({line_bytes} bytes), of messages {json:.1?}"
         );
     }
 }
@@ -285,7 +292,12 @@ proptest! {
         let count = spans.len();
         let mut wire = Vec::new();
         encoder().write_traces(&spans, &mut wire);
+        let mut line = Vec::new();
+        encoder().write_traces_json(&spans, &mut line);
         let request = encoder().traces(spans);
+        if count > 0 {
+            prop_assert_eq!(String::from_utf8(line).unwrap(), json(&request));
+        }
         prop_assert_eq!(wire.len(), request.encoded_len(), "as short as prost's");
         prop_assert_eq!(&ExportTraceServiceRequest::decode(wire.as_slice()).unwrap(), &request);
         prop_assert_eq!(items(&request), count);

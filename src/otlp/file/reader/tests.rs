@@ -57,8 +57,9 @@ fn reads_back_what_was_written_in_order_over_all_rotations() {
     let mut sink = FileSink::new(directory.path()).max_file_bytes(4000);
     let written: Vec<Span> = (0..60).map(span).collect();
     for part in written.chunks(2) {
-        sink.write(&encoder.traces(part.to_vec())).unwrap();
+        sink.write_spans(&encoder, part).unwrap();
     }
+    sink.write_spans(&encoder, &[]).unwrap();
     let files = read_directory(directory.path()).unwrap();
     assert!(files.files(Signal::Traces).len() > 10, "so many that 10 comes after 9");
     assert_eq!(read_spans(directory.path()), (written, 0));

@@ -8,17 +8,20 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
-use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogramDataPoint, Metric, NumberDataPoint, exemplar, number_data_point,
 };
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
-use serde::Serialize;
+
+mod object;
+mod spans;
+
+use object::{Object, list, put_text, serde_value};
+pub(super) use spans::model_spans;
 
 pub(super) fn traces(out: &mut Vec<u8>, request: &ExportTraceServiceRequest) {
     let mut root = Object::open(out);
@@ -231,7 +234,7 @@ fn log_record(out: &mut Vec<u8>, record: &LogRecord) {
 /// Key and value are always written: an empty text is a value.
 fn key_value(out: &mut Vec<u8>, pair: &KeyValue) {
     out.extend_from_slice(b"{\"key\":");
-    serde_value(out, &pair.key);
+    put_text(out, &pair.key);
     if let Some(value) = &pair.value {
         out.extend_from_slice(b",\"value\":");
         any_value(out, value);
@@ -243,7 +246,7 @@ fn any_value(out: &mut Vec<u8>, value: &AnyValue) {
     let mut object = Object::open(out);
     match &value.value {
         None => {}
-        Some(Any::StringValue(text)) => object.serde("stringValue", text),
+        Some(Any::StringValue(text)) => object.string("stringValue", text),
         Some(Any::BoolValue(flag)) => object.serde("boolValue", flag),
         Some(Any::IntValue(number)) => object.quoted("intValue", *number),
         Some(Any::DoubleValue(number)) => object.double("doubleValue", *number),
@@ -267,148 +270,4 @@ fn any_value(out: &mut Vec<u8>, value: &AnyValue) {
         }
     }
     object.close();
-}
-
-fn list<T>(out: &mut Vec<u8>, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
-    out.push(b'[');
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write(out, item);
-    }
-    out.push(b']');
-}
-
-/// Writing a text or a number into memory does not fail.
-fn serde_value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    let _ = serde_json::to_writer(out, value);
-}
-
-/// A JSON object that is being written. What is at its default (0, empty, absent) is left out, as proto3 does.
-struct Object<'a> {
-    out: &'a mut Vec<u8>,
-    is_empty: bool,
-}
-
-impl<'a> Object<'a> {
-    fn open(out: &'a mut Vec<u8>) -> Self {
-        out.push(b'{');
-        Self { out, is_empty: true }
-    }
-
-    fn close(self) {
-        self.out.push(b'}');
-    }
-
-    fn key(&mut self, key: &'static str) {
-        if !self.is_empty {
-            self.out.push(b',');
-        }
-        self.is_empty = false;
-        self.out.push(b'"');
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-    }
-
-    fn serde<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) {
-        self.key(key);
-        serde_value(self.out, value);
-    }
-
-    fn text(&mut self, key: &'static str, text: &str) {
-        if !text.is_empty() {
-            self.serde(key, text);
-        }
-    }
-
-    fn hex(&mut self, key: &'static str, bytes: &[u8]) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        if !bytes.is_empty() {
-            self.key(key);
-            self.out.push(b'"');
-            for byte in bytes {
-                self.out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-            }
-            self.out.push(b'"');
-        }
-    }
-
-    /// A number of at most 32 bits.
-    fn small(&mut self, key: &'static str, number: impl Serialize + Default + PartialEq) {
-        if number != Default::default() {
-            self.serde(key, &number);
-        }
-    }
-
-    /// A number of 64 bits: text, since JSON readers have 53 bits.
-    fn long(&mut self, key: &'static str, number: u64) {
-        if number != 0 {
-            self.quoted(key, number);
-        }
-    }
-
-    fn quoted(&mut self, key: &'static str, number: impl Serialize) {
-        self.key(key);
-        self.out.push(b'"');
-        serde_value(self.out, &number);
-        self.out.push(b'"');
-    }
-
-    /// Always written: a value of 0 is a value.
-    fn double(&mut self, key: &'static str, number: f64) {
-        self.key(key);
-        match number {
-            number if number.is_finite() => serde_value(self.out, &number),
-            number if number.is_nan() => self.out.extend_from_slice(b"\"NaN\""),
-            number if number > 0.0 => self.out.extend_from_slice(b"\"Infinity\""),
-            _ => self.out.extend_from_slice(b"\"-Infinity\""),
-        }
-    }
-
-    fn optional_double(&mut self, key: &'static str, number: Option<f64>) {
-        if let Some(number) = number {
-            self.double(key, number);
-        }
-    }
-
-    fn array<T>(&mut self, key: &'static str, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
-        if !items.is_empty() {
-            self.key(key);
-            list(self.out, items, write);
-        }
-    }
-
-    fn buckets(&mut self, key: &'static str, buckets: Option<&Buckets>) {
-        let Some(buckets) = buckets else { return };
-        self.key(key);
-        let mut object = Object::open(self.out);
-        object.small("offset", buckets.offset);
-        object.array("bucketCounts", &buckets.bucket_counts, |out, count| {
-            out.push(b'"');
-            serde_value(out, count);
-            out.push(b'"');
-        });
-        object.close();
-    }
-
-    fn resource(&mut self, resource: Option<&Resource>) {
-        let Some(resource) = resource else { return };
-        self.key("resource");
-        let mut object = Object::open(self.out);
-        object.array("attributes", &resource.attributes, key_value);
-        object.small("droppedAttributesCount", resource.dropped_attributes_count);
-        object.close();
-    }
-
-    fn scope(&mut self, scope: Option<&InstrumentationScope>) {
-        let Some(scope) = scope else { return };
-        self.key("scope");
-        let mut object = Object::open(self.out);
-        object.text("name", &scope.name);
-        object.text("version", &scope.version);
-        object.array("attributes", &scope.attributes, key_value);
-        object.small("droppedAttributesCount", scope.dropped_attributes_count);
-        object.close();
-    }
 }
