@@ -1,5 +1,6 @@
 //! What the readings say about an interval. The rules, for one device and the interval `[begin, end)`:
 //!
+//! - Of what was interrupted the end is the last that was heard, so a reading right at it lies inside as well.
 //! - A reading lies *inside* when `begin <= time < end`. The *brackets* are the last one at or before `begin` and the first one at or
 //!   after `end`; they count only without a break (lost device, counter that fell) between them and at most three sample intervals
 //!   and a second apart. An interval with neither says nothing.
@@ -106,6 +107,25 @@ impl Interpolated {
     }
 }
 
+/// The end of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct End {
+    pub(super) time_ns: u64,
+    /// Whether a reading right at the end lies inside.
+    pub(super) included: bool,
+}
+
+impl End {
+    pub(super) fn new(time_ns: u64, interrupted: bool) -> Self {
+        Self { time_ns, included: interrupted }
+    }
+
+    /// What lies inside is before this.
+    pub(super) fn until_ns(self) -> u64 {
+        self.time_ns.saturating_add(u64::from(self.included))
+    }
+}
+
 /// One device during one interval that may still be open: takes readings in as they leave the history, and the rest at the end.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Fold {
@@ -171,14 +191,15 @@ impl Fold {
     }
 
     /// What is known of the interval, now that its end is.
-    pub(super) fn finish(mut self, track: &Track, end_ns: u64, longest_gap_ns: u64) -> Option<Aggregate> {
-        let end_ns = end_ns.max(self.begin_ns);
-        self.catch_up(track, end_ns);
+    pub(super) fn finish(mut self, track: &Track, end: End, longest_gap_ns: u64) -> Option<Aggregate> {
+        let end_ns = end.time_ns.max(self.begin_ns);
+        let until_ns = End { time_ns: end_ns, ..end }.until_ns();
+        self.catch_up(track, until_ns);
         // Readings taken in that are not inside: the end was told later than what came after it. Rather nothing than a false number.
-        if self.incomplete || self.taken_ns.is_some_and(|taken_ns| taken_ns >= end_ns) {
+        if self.incomplete || self.taken_ns.is_some_and(|taken_ns| taken_ns >= until_ns) {
             return None;
         }
-        let after = track.since(end_ns).next();
+        let after = track.since(until_ns).next();
         let close = |before: u64, after: u64| after - before <= longest_gap_ns;
         let brackets =
             self.before.zip(after).filter(|(before, after)| before.generation == after.generation && close(before.time_ns, after.time_ns));
@@ -251,9 +272,9 @@ fn first_energy(track: &Track, time_ns: u64, generation: u32) -> Option<Known<f6
 }
 
 /// What is known of each device during a short interval that is over.
-pub(super) fn look_up(history: &History, begin_ns: u64, end_ns: u64) -> Vec<Option<Aggregate>> {
+pub(super) fn look_up(history: &History, begin_ns: u64, end: End) -> Vec<Option<Aggregate>> {
     let gap_ns = history.longest_gap_ns();
-    history.devices().iter().map(|track| Fold::new(begin_ns).finish(track, end_ns, gap_ns)).collect()
+    history.devices().iter().map(|track| Fold::new(begin_ns).finish(track, end, gap_ns)).collect()
 }
 
 /// All devices and the process during one interval that may still be open.
@@ -278,9 +299,9 @@ impl Folds {
     }
 
     /// What is known of each device, and of the process (its memory only).
-    pub(super) fn finish(self, history: &History, end_ns: u64) -> (Vec<Option<Aggregate>>, Option<Aggregate>) {
+    pub(super) fn finish(self, history: &History, end: End) -> (Vec<Option<Aggregate>>, Option<Aggregate>) {
         let gap_ns = history.longest_gap_ns();
-        let devices = self.devices.into_iter().zip(history.devices()).map(|(fold, track)| fold.finish(track, end_ns, gap_ns)).collect();
-        (devices, self.process.finish(history.process(), end_ns, gap_ns))
+        let devices = self.devices.into_iter().zip(history.devices()).map(|(fold, track)| fold.finish(track, end, gap_ns)).collect();
+        (devices, self.process.finish(history.process(), end, gap_ns))
     }
 }

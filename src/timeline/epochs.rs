@@ -1,6 +1,7 @@
 //! The run and its epochs: begin, end, numbers and errors.
 
 use super::Timeline;
+use super::correlate::End;
 use super::frame::{ClosedEpoch, Frame, OpenEpoch, Run};
 use super::held::{HeldSpan, status};
 use super::readings::add_run_devices;
@@ -115,7 +116,8 @@ impl Timeline {
         self.close_segment(Some(ordinal));
         let Some(mut open) = self.epochs.remove(&ordinal) else { return };
         let end_ns = time_ns.max(open.frame.begin_ns);
-        open.frame.folds.catch_up(&self.history, end_ns);
+        let end = End::new(end_ns, status == EndStatus::Interrupted);
+        open.frame.folds.catch_up(&self.history, end.until_ns());
         let in_run_trace = open.own_trace_spans.is_none();
         let identity = &self.settings.identity;
         let mut attributes = vec![Attribute::int(keys::EPOCH_INDEX, open.epoch), Attribute::text(keys::STATUS, status_name(status))];
@@ -150,18 +152,19 @@ impl Timeline {
             epoch: open.epoch,
             begin_ns: span.begin_ns,
             end_ns,
+            until_ns: end.until_ns(),
             place: open.place,
             in_run_trace,
         });
         let failed = (status == EndStatus::Failed).then_some(Owner::Epoch(ordinal));
-        self.waiting.push_span(HeldSpan { span, folds: open.frame.folds, end_ns, tells_phase: true, failed });
+        self.waiting.push_span(HeldSpan { span, folds: open.frame.folds, end, tells_phase: true, failed });
     }
 
     /// The number of the epoch that was open at that time: of several the one that began last.
     pub(super) fn epoch_at(&self, time_ns: u64) -> Option<u64> {
         let open = self.epochs.values().map(|epoch| (epoch.frame.begin_ns, u64::MAX, epoch.ordinal, epoch.epoch));
-        let closed = self.closed_epochs.iter().map(|epoch| (epoch.begin_ns, epoch.end_ns, epoch.ordinal, epoch.epoch));
-        let at_time = open.chain(closed).filter(|(begin_ns, end_ns, ..)| *begin_ns <= time_ns && time_ns < *end_ns);
+        let closed = self.closed_epochs.iter().map(|epoch| (epoch.begin_ns, epoch.until_ns, epoch.ordinal, epoch.epoch));
+        let at_time = open.chain(closed).filter(|(begin_ns, until_ns, ..)| *begin_ns <= time_ns && time_ns < *until_ns);
         at_time.max_by_key(|(begin_ns, _, ordinal, _)| (*begin_ns, *ordinal)).map(|(.., epoch)| epoch)
     }
 
@@ -268,6 +271,7 @@ impl Timeline {
         self.release(true);
         let Some(mut run) = self.run.take() else { return };
         let (end_ns, status) = run.ended.unwrap_or((clock_ns.max(run.frame.reaches_ns), EndStatus::Interrupted));
+        let end = End::new(end_ns, status == EndStatus::Interrupted);
         let identity = &self.settings.identity;
         let mut attributes = vec![Attribute::text(keys::STATUS, status_name(status))];
         let mut links = Vec::new();
@@ -305,7 +309,7 @@ impl Timeline {
         let place = self.run_place();
         self.tell(events::RUN_FINISHED, span.end_ns, severity, body, told, Some(place));
         let failed = (status == EndStatus::Failed).then_some(Owner::Run);
-        self.waiting.push_span(HeldSpan { span, folds: std::mem::take(&mut run.frame.folds), end_ns, tells_phase: true, failed });
+        self.waiting.push_span(HeldSpan { span, folds: std::mem::take(&mut run.frame.folds), end, tells_phase: true, failed });
         self.run = Some(run);
     }
 }

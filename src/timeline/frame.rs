@@ -105,6 +105,8 @@ pub(super) struct ClosedEpoch {
     pub(super) epoch: u64,
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
+    /// Readings before this belong to it.
+    pub(super) until_ns: u64,
     pub(super) place: (TraceId, SpanId),
     pub(super) in_run_trace: bool,
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::aggregates::{add_devices, add_process};
-use super::correlate::{Aggregate, Folds, look_up};
+use super::correlate::{Aggregate, End, Folds, look_up};
 use super::history::History;
 use super::keep::Reason;
 use super::names::Names;
@@ -38,7 +38,7 @@ pub(super) struct HeldSpan {
     pub(super) span: Span,
     pub(super) folds: Folds,
     /// The end of the interval that the aggregates speak of.
-    pub(super) end_ns: u64,
+    pub(super) end: End,
     /// Whether the phase of the memory peak is told.
     pub(super) tells_phase: bool,
     /// Whose error explains it, if it failed.
@@ -69,7 +69,7 @@ impl Held {
     fn end_ns(&self) -> u64 {
         match self {
             Self::Step(step) => step.record.end_ns,
-            Self::Span(span) => span.end_ns,
+            Self::Span(span) => span.end.time_ns,
         }
     }
 
@@ -125,6 +125,15 @@ impl Waiting {
         })
     }
 
+    /// Adds phases of other threads to a step that waits.
+    pub(super) fn add_phases(&mut self, ordinal: u64, phases: Vec<PhaseRecord>) {
+        let count = phases.len();
+        if let Some(step) = self.step(ordinal) {
+            step.extra.extend(phases);
+            self.spans += count;
+        }
+    }
+
     pub(super) fn push_error(&mut self, owner: Owner, error_type: String) {
         if self.errors.len() >= MAX_ERRORS {
             self.errors.pop_front();
@@ -168,8 +177,8 @@ impl Waiting {
     }
 
     fn complete_span(&self, held: HeldSpan, known: &Known<'_>) -> Span {
-        let HeldSpan { mut span, folds, end_ns, tells_phase, failed } = held;
-        let (devices, process) = folds.finish(known.history, end_ns);
+        let HeldSpan { mut span, folds, end, tells_phase, failed } = held;
+        let (devices, process) = folds.finish(known.history, end);
         add_devices(&mut span.attributes, known.devices, &devices);
         if tells_phase && let Some(phase) = peak_phase(&devices) {
             span.attributes.push(Attribute::text(keys::GPU_MEMORY_USAGE_MAX_PHASE, known.names.phase(phase)));
@@ -191,7 +200,7 @@ impl Waiting {
             let parent = interval.parent.and_then(|parent| around.get(usize::from(parent))).copied().unwrap_or(step_place);
             let mut attributes = Vec::with_capacity(1);
             attributes.push(Attribute::text(keys::PHASE_NAME, known.names.phase(interval.phase)));
-            add_aggregates(&mut attributes, interval.begin_ns, interval.end_ns, known);
+            add_aggregates(&mut attributes, interval.begin_ns, End::new(interval.end_ns, step.record.interrupted), known);
             let name = known.names.span(interval.phase);
             let span = child(step.trace_id, span_id, parent, name, (interval.begin_ns, interval.end_ns), attributes);
             around.push((span_id, span.begin_ns, span.end_ns));
@@ -204,7 +213,7 @@ impl Waiting {
                 _ => None,
             };
             let mut attributes = phase_attributes(phase, known.names);
-            add_aggregates(&mut attributes, phase.begin_ns, phase.end_ns, known);
+            add_aggregates(&mut attributes, phase.begin_ns, End::new(phase.end_ns, phase.interrupted), known);
             let span_id = known.identity.span_id("phase", phase.ordinal);
             let times = (phase.begin_ns, phase.end_ns);
             let mut span = child(step.trace_id, span_id, holder.unwrap_or(step_place), known.names.span(phase.phase), times, attributes);
@@ -228,7 +237,7 @@ impl Waiting {
         }
         attributes.extend(status_of(record.failed, record.interrupted));
         add_step_scalars(&mut attributes, &record.scalars, known.names);
-        add_aggregates(&mut attributes, record.begin_ns, record.end_ns, known);
+        add_aggregates(&mut attributes, record.begin_ns, End::new(record.end_ns, record.interrupted), known);
         let begin_ns = record.begin_ns.max(step.segment_begin_ns);
         let parent = (step.segment_span_id, begin_ns, u64::MAX);
         let span_id = known.identity.span_id("step", record.ordinal);
@@ -255,9 +264,9 @@ fn peak_phase(devices: &[Option<Aggregate>]) -> Option<crate::model::Phase> {
     peaks.reduce(|most, peak| if peak.bytes > most.bytes { peak } else { most })?.phase
 }
 
-fn add_aggregates(attributes: &mut Vec<Attribute>, begin_ns: u64, end_ns: u64, known: &Known<'_>) {
+fn add_aggregates(attributes: &mut Vec<Attribute>, begin_ns: u64, end: End, known: &Known<'_>) {
     if known.history.has_readings() {
-        add_devices(attributes, known.devices, &look_up(known.history, begin_ns, end_ns.max(begin_ns)));
+        add_devices(attributes, known.devices, &look_up(known.history, begin_ns, end));
     }
 }
 

@@ -112,7 +112,7 @@ impl Track {
 
     /// Whether all readings from that time on, and the one before it, are still known.
     pub(super) fn reaches_back_to(&self, time_ns: u64) -> bool {
-        self.evicted.is_none_or(|evicted| evicted.time_ns <= time_ns)
+        self.evicted.is_none_or(|evicted| evicted.time_ns < time_ns)
     }
 
     fn tag(&mut self, phase: Phase, begin_ns: u64, end_ns: u64) {
@@ -130,7 +130,7 @@ impl Track {
 pub(super) struct History {
     devices: Vec<Track>,
     process: Track,
-    capacity: usize,
+    pub(super) capacity: usize,
     longest_window_ns: u64,
     /// Beyond this distance two readings say nothing of what is between them.
     longest_gap_ns: u64,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Timeline;
-use super::correlate::Folds;
+use super::correlate::{End, Folds};
 use super::held::{HeldSpan, child, phase_attributes};
 use super::segment::MAX_SPANS;
 use super::tally::own_scalar;
@@ -126,12 +126,12 @@ impl Timeline {
         }
         self.phases.of_steps.push_back(phase);
         let found = self.phases.take_of_step(ordinal);
-        let Some(step) = self.waiting.step(ordinal) else { return };
-        let segment = self.segments.values_mut().find(|segment| segment.index == step.segment);
         let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        let Some(segment) = self.waiting.step(ordinal).map(|step| step.segment) else { return };
+        let segment = self.segments.values_mut().find(|open| open.index == segment);
         if let Some(segment) = segment.filter(|segment| segment.spans.saturating_add(count) <= MAX_SPANS) {
             segment.spans += count;
-            step.extra.extend(found);
+            self.waiting.add_phases(ordinal, found);
         }
     }
 
@@ -189,7 +189,8 @@ impl Timeline {
     fn place_one(&mut self, phase: PhaseRecord, mut home: Home) -> Home {
         if !self.has_room(home.trace) {
             // The trace is full: the phase is detail, like the steps, and goes where they go.
-            let segment = self.segment_for(home.epoch, phase.begin_ns, phase.end_ns, 1);
+            let epoch = home.epoch.filter(|ordinal| self.epochs.contains_key(ordinal));
+            let segment = self.segment_for(epoch, phase.begin_ns, phase.end_ns, 1);
             let (trace_id, span_id) = segment.place;
             let trace = Trace::Segment(segment.index);
             home = Home { trace_id, span_id, begin_ns: segment.begin_ns, end_ns: u64::MAX, epoch: home.epoch, trace };
@@ -215,9 +216,10 @@ impl Timeline {
             run.frame.reaches_ns = run.frame.reaches_ns.max(span.end_ns);
         }
         let mut folds = Folds::new(&self.history, phase.begin_ns);
-        folds.catch_up(&self.history, phase.end_ns);
+        let end = End::new(phase.end_ns, phase.interrupted);
+        folds.catch_up(&self.history, end.until_ns());
         let failed = phase.failed.then_some(Owner::Phase(phase.ordinal));
-        self.waiting.push_span(HeldSpan { span, folds, end_ns: phase.end_ns, tells_phase: false, failed });
+        self.waiting.push_span(HeldSpan { span, folds, end, tells_phase: false, failed });
         own
     }
 

@@ -1,7 +1,7 @@
 //! Steps: counted, perhaps kept, put into segments.
 
 use super::Timeline;
-use super::correlate::Folds;
+use super::correlate::{End, Folds};
 use super::held::{HeldSpan, HeldStep};
 use super::keep::{Reason, Surroundings};
 use super::segment::{MAX_DURATION_NS, Segment, link, link_type};
@@ -151,8 +151,8 @@ impl Timeline {
             links,
             error_type: None,
         };
-        let end_ns = segment.end_ns;
-        self.waiting.push_span(HeldSpan { span, folds: segment.folds, end_ns, tells_phase: false, failed: None });
+        let end = End::new(segment.end_ns, false);
+        self.waiting.push_span(HeldSpan { span, folds: segment.folds, end, tells_phase: false, failed: None });
     }
 
     /// Segments that have lasted long enough end without waiting for a further step, so that they are seen.

@@ -1,0 +1,1 @@
+//! Single cases that have gone wrong elsewhere.

@@ -1,0 +1,1 @@
+//! The tree of one small run, for people.
