@@ -105,6 +105,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    /// Spans that wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.spans
+    }
+
     pub(super) fn push_span(&mut self, span: HeldSpan) {
         self.spans += 1;
         self.held.push_back(Held::Span(Box::new(span)));

@@ -25,12 +25,7 @@ pub(super) fn settings(devices: usize) -> Settings {
         memory_limit_bytes: Some(1024 * MIB),
         ..GpuDevice::default()
     };
-    Settings {
-        identity: identity(),
-        step_spans: StepSpans::Auto,
-        sample_interval_ns: S,
-        devices: (0..devices).map(device).collect(),
-    }
+    Settings { identity: identity(), step_spans: StepSpans::Auto, sample_interval_ns: S, devices: (0..devices).map(device).collect() }
 }
 
 pub(super) fn names() -> NameTable {

@@ -157,6 +157,13 @@ fn build(acts: Vec<(u64, usize, Act)>, sorted: bool) -> Training {
     Training { records }
 }
 
+/// Few cases unless more are asked for, since each is a whole training.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { config.cases } else { 64 };
+    ProptestConfig { cases, ..config }
+}
+
 fn with(spans: StepSpans) -> Settings {
     Settings { step_spans: spans, ..settings(2) }
 }
@@ -183,7 +190,7 @@ fn epoch_by_gauge(all: &Emitted) -> Vec<(u64, Option<i64>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     /// `run_through` checks all that must hold of any output.
     #[test]
