@@ -217,7 +217,7 @@ impl NvmlSource {
             match (nvml.device_by_uuid(card.uuid.as_str()), &mut card.lost) {
                 (Ok(handle), None) => card.found(handle),
                 (Ok(_), Some(lost)) => lost.next_try = Instant::now(),
-                (Err(error), None) => card.lose(Some(&error), &self.patience),
+                (Err(_), None) => card.lose(Some("the driver does not count it any more"), &self.patience),
                 (Err(_), Some(_)) => {}
             }
         }

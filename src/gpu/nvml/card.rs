@@ -129,7 +129,7 @@ impl Card {
         self.strikes = if turn.answers > 0 { 0 } else { self.strikes.saturating_add(turn.failures) };
         let error = match (turn.lost, turn.failure) {
             (Some(error), _) => error,
-            (None, Some(error)) if self.strikes >= STRIKES => error,
+            (None, Some(error)) if self.strikes >= STRIKES || self.all_fail() => error,
             _ => {
                 let answered = turn.answers > 0;
                 if answered && self.lost.take().is_some() {
@@ -139,18 +139,26 @@ impl Card {
                 return Ok(answered);
             }
         };
-        self.lose(Some(&error), turn.patience);
+        self.lose(Some(&reason(&error)), turn.patience);
         Err(error)
     }
 
+    /// Whether every cheap field that the device has fails, and these are several. Some may have worked a moment ago: what ends in the
+    /// middle of a reading has ended.
+    fn all_fail(&self) -> bool {
+        let cheap = || self.gates.iter().take(fields::CHEAP).map(|(_, gate)| &gate.capability);
+        let failing = cheap().filter(|capability| matches!(capability, Capability::Failing(_))).count();
+        failing >= STRIKES as usize && !cheap().any(|capability| *capability == Capability::Supported)
+    }
+
     /// The device does not answer: it is tried again after a while, which grows.
-    pub(super) fn lose(&mut self, said: Option<&NvmlError>, patience: &Patience) {
+    pub(super) fn lose(&mut self, said: Option<&str>, patience: &Patience) {
         let now = Instant::now();
         self.handle = None;
         self.strikes = 0;
-        if let (None, Some(error)) = (&self.lost, said) {
+        if let (None, Some(reason)) = (&self.lost, said) {
             let (index, name) = (self.index, &self.name);
-            notice!("GPU {index} ({name}) does not answer any more ({}): its series end, the training is not affected", reason(error));
+            notice!("GPU {index} ({name}) does not answer any more ({reason}): its series end, the training is not affected");
         }
         let wait = self.lost.as_ref().map_or(patience.first_retry, |lost| (lost.wait * 2).min(patience.longest_retry));
         self.lost = Some(Lost { next_try: now + wait, wait });

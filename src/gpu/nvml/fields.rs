@@ -44,6 +44,9 @@ fields! {
     ThrottleThermal = "time throttled for heat",
 }
 
+/// How many of them, the first ones, are asked at each reading.
+pub(super) const CHEAP: usize = Field::ProcessMemory as usize;
+
 /// One gate a field.
 #[derive(Debug)]
 pub(super) struct Gates(Vec<Gate>);

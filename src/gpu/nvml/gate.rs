@@ -190,6 +190,9 @@ pub(super) fn reason(error: &NvmlError) -> String {
         NvmlError::NotSupported => "not supported by this device".to_owned(),
         NvmlError::NoPermission => "not permitted".to_owned(),
         NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => "the driver is too old for it".to_owned(),
+        NvmlError::GpuLost => "it fell off the bus or cannot be reached".to_owned(),
+        NvmlError::ResetRequired => "it needs a reset".to_owned(),
+        NvmlError::Unknown => "unknown error".to_owned(),
         NvmlError::UnexpectedVariant(code) => format!("NVML's code {code}"),
         other => other.to_string(),
     }
