@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::io;
 
+#[cfg(not(loom))]
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::ring::AtomicU64;
 
 /// Shared words: of a mapped file, or of plain memory (tests, fuzzing, files that cannot be mapped writable).
 pub(crate) enum Mapping {
-    /// A mapped file. `words` are the whole words in it.
+    /// A mapped file. `words` are the whole words in it. Not under loom, whose atomics are no plain words.
+    #[cfg(not(loom))]
     File {
         /// Keeps the mapping.
         map: MmapRaw,
@@ -22,10 +24,17 @@ pub(crate) enum Mapping {
 
 impl Mapping {
     /// Maps the whole file, shared and writable.
+    #[cfg(not(loom))]
     pub(crate) fn of_file(file: &File) -> io::Result<Self> {
         let map = MmapOptions::new().map_raw(file)?;
         let words = map.len() / 8;
         Ok(Self::File { map, words })
+    }
+
+    /// Under loom nothing is mapped: the model is about the ring alone.
+    #[cfg(loom)]
+    pub(crate) fn of_file(_file: &File) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Copies bytes into plain memory; an incomplete last word is left out.
@@ -38,6 +47,7 @@ impl Mapping {
     #[allow(unsafe_code)]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         match self {
+            #[cfg(not(loom))]
             // SAFETY: the mapping is page-aligned, lives as long as `self`, and is at least `words * 8` bytes long; it is only ever
             // touched through atomics, by this process and others, so that shared access is no data race. The file is not made
             // shorter while it is mapped: its room was reserved when it was made, it is readable by its owner only, and nobody in

@@ -10,6 +10,8 @@ mod encode;
 mod fork;
 mod head;
 mod layout;
+#[cfg(all(test, loom))]
+mod loom_model;
 mod mapping;
 mod open_step;
 mod open_table;
@@ -18,6 +20,8 @@ mod reader;
 pub mod ring;
 mod samples;
 mod step_codec;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod ticks;
 mod writer;
 

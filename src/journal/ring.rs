@@ -6,10 +6,10 @@
 //! being written. It then stores the payload, and last a commit word that names the position and a checksum of the payload. A
 //! slot whose commit word does not fit was torn by a crash (or is being written right now).
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
