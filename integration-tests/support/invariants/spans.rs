@@ -105,9 +105,9 @@ fn check_parent(span: &Span, spans: &Spans, faults: &mut Faults) {
         }
         None => {}
         Some((begin_ns, end_ns)) => {
-            if span.start_time_unix_nano < *begin_ns || span.end_time_unix_nano > *end_ns {
-                let early = begin_ns.saturating_sub(span.start_time_unix_nano);
-                let late = span.end_time_unix_nano.saturating_sub(*end_ns);
+            let early = begin_ns.saturating_sub(span.start_time_unix_nano);
+            let late = span.end_time_unix_nano.saturating_sub(*end_ns);
+            if early.max(late) > 0 {
                 faults.add(&place, format!("is outside of its parent's time by {} ns", early.max(late)));
             }
         }

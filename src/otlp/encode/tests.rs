@@ -143,6 +143,7 @@ fn numbers_that_are_not_finite_become_text_within_one_type() {
 
 /// Prints what encoding costs. `cargo test --release --lib otlp::encode -- --ignored --nocapture`.
 #[test]
+#[cfg(unix)]
 #[ignore = "a measurement: run it in release"]
 #[allow(clippy::print_stdout)]
 fn cost_of_a_hundred_thousand_spans() {
@@ -202,6 +203,7 @@ fn cost_of_a_hundred_thousand_spans() {
 }
 
 /// Time that this thread has had a processor.
+#[cfg(unix)]
 #[allow(unsafe_code)]
 fn cpu_time() -> std::time::Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

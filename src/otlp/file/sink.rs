@@ -248,6 +248,6 @@ fn is_deleted(_: &File) -> bool {
     false
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 #[allow(clippy::unwrap_used)]
 mod tests;
