@@ -306,7 +306,7 @@ fn counts(count: u8, current: u8) -> u64 {
 
 #[inline]
 fn head_check(ordinal: u64, step: u64, epoch: u32, begin: u64) -> u64 {
-    mix(ordinal ^ u64::from(epoch) << 40, step, begin) & HEAD_CHECK
+    mix(ordinal ^ u64::from(epoch) << 32, step, begin) & HEAD_CHECK
 }
 
 /// Which phase, the one around it, and a checksum.

@@ -88,7 +88,7 @@ impl Reader {
         Self::new(Arc::new(Mapping::of_bytes(bytes)))
     }
 
-    fn new(mapping: Arc<Mapping>) -> Result<Self, JournalError> {
+    pub(super) fn new(mapping: Arc<Mapping>) -> Result<Self, JournalError> {
         let malformed = |what: String| JournalError::Format { what };
         let (slots, about) = head::read(mapping.words()).map_err(malformed)?;
         let mut reader = Self {
