@@ -7,13 +7,16 @@ use crate::semconv::attributes as keys;
 /// Adds what the devices did. Plain numbers speak of the devices together: the largest maximum, sums, the mean utilization; a sum is
 /// there only when every device that was read has its part.
 pub(super) fn add_devices(attributes: &mut Vec<Attribute>, devices: &[GpuDevice], aggregates: &[Option<Aggregate>]) {
+    if let [aggregate] = aggregates {
+        return add_device(attributes, aggregate.as_ref());
+    }
     let known = || aggregates.iter().flatten();
     let count = known().count();
     if count == 0 {
         return;
     }
-    attributes.reserve(if devices.len() > 1 { 16 } else { 8 });
-    let mut add = Adder { attributes, count, arrays: devices.len() > 1 };
+    attributes.reserve(16);
+    let mut add = Adder { attributes, count };
     add.bytes(keys::GPU_MEMORY_USAGE_MAX, known().map(|device| device.memory_max.map(|peak| peak.bytes)), |all| all.iter().max().copied());
     add.bytes(keys::GPU_MEMORY_USAGE_END, known().map(|device| device.memory_end_bytes), |all| sum_of_all(all, count));
     add.numbers(keys::GPU_UTILIZATION_MEAN, known().map(|device| device.utilization), |all| {
@@ -25,10 +28,31 @@ pub(super) fn add_devices(attributes: &mut Vec<Attribute>, devices: &[GpuDevice]
     add.numbers(keys::GPU_ENERGY_CONSUMED, energy(|energy| energy.joules), sum);
     add.numbers(keys::GPU_ENERGY_ERROR, energy(|energy| energy.error_j), sum);
     add.bytes(keys::GPU_SAMPLES, known().map(|device| Some(device.samples)), |all| sum_of_all(all, count));
-    if devices.len() > 1 {
-        let ids = devices.iter().zip(aggregates).filter(|(_, aggregate)| aggregate.is_some()).map(|(device, _)| device.id.clone());
-        attributes.push(Attribute { key: keys::GPU_IDS.into(), value: Value::Texts(ids.collect()) });
-    }
+    let ids = devices.iter().zip(aggregates).filter(|(_, aggregate)| aggregate.is_some()).map(|(device, _)| device.id.clone());
+    attributes.push(Attribute { key: keys::GPU_IDS.into(), value: Value::Texts(ids.collect()) });
+}
+
+/// Adds what the only device did.
+pub(super) fn add_device(attributes: &mut Vec<Attribute>, aggregate: Option<&Aggregate>) {
+    let Some(aggregate) = aggregate else { return };
+    attributes.reserve(7);
+    let mut bytes = |key, bytes: Option<u64>| {
+        if let Some(bytes) = bytes {
+            attributes.push(Attribute::int(key, bytes));
+        }
+    };
+    bytes(keys::GPU_MEMORY_USAGE_MAX, aggregate.memory_max.map(|peak| peak.bytes));
+    bytes(keys::GPU_MEMORY_USAGE_END, aggregate.memory_end_bytes);
+    bytes(keys::GPU_SAMPLES, Some(aggregate.samples));
+    let mut number = |key, number: Option<f64>| {
+        if let Some(number) = number.filter(|number| number.is_finite()) {
+            attributes.push(Attribute::number(key, number));
+        }
+    };
+    number(keys::GPU_UTILIZATION_MEAN, aggregate.utilization);
+    number(keys::GPU_POWER_MEAN, aggregate.power_w);
+    number(keys::GPU_ENERGY_CONSUMED, aggregate.energy.map(|energy| energy.joules));
+    number(keys::GPU_ENERGY_ERROR, aggregate.energy.map(|energy| energy.error_j));
 }
 
 /// Adds the memory of the process.
@@ -50,7 +74,6 @@ fn sum_of_all(all: &[u64], count: usize) -> Option<u64> {
 struct Adder<'a> {
     attributes: &'a mut Vec<Attribute>,
     count: usize,
-    arrays: bool,
 }
 
 impl Adder<'_> {
@@ -62,7 +85,7 @@ impl Adder<'_> {
         if let Some(number) = together(&parts) {
             self.attributes.push(Attribute::number(key, number));
         }
-        if self.arrays && parts.len() == self.count {
+        if parts.len() == self.count {
             self.attributes.push(by_device(key, Value::F64s(parts)));
         }
     }
@@ -75,7 +98,7 @@ impl Adder<'_> {
         if let Some(number) = together(&parts) {
             self.attributes.push(Attribute::int(key, number));
         }
-        if self.arrays && parts.len() == self.count {
+        if parts.len() == self.count {
             let parts = parts.iter().map(|part| i64::try_from(*part).unwrap_or(i64::MAX)).collect();
             self.attributes.push(by_device(key, Value::I64s(parts)));
         }

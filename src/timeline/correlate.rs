@@ -142,7 +142,8 @@ pub(super) struct Fold {
     utilization: Weighted,
     power: Weighted,
     energy_begin: Option<Interpolated>,
-    last: Option<Reading>,
+    /// Generation and last known energy counter of the last reading taken in, or of the one before.
+    last: Option<(u32, Option<Known<f64>>)>,
 }
 
 impl Fold {
@@ -156,7 +157,7 @@ impl Fold {
             self.started = true;
             self.incomplete = !track.reaches_back_to(self.begin_ns);
             self.before = track.at_or_before(self.begin_ns).copied();
-            self.last = self.before;
+            self.last = self.before.map(|before| (before.generation, before.energy));
         }
         let from_ns = self.taken_ns.map_or(self.begin_ns, |taken_ns| taken_ns.saturating_add(1));
         for reading in track.since(from_ns).take_while(|reading| reading.time_ns < until_ns) {
@@ -179,7 +180,7 @@ impl Fold {
         if self.energy_begin.is_none() {
             self.energy_begin = self.energy_at_begin(reading);
         }
-        self.last = Some(*reading);
+        self.last = Some((reading.generation, reading.energy));
     }
 
     /// The energy counter at the begin, if `reading` is the first at or after it that has the counter.
@@ -241,21 +242,20 @@ impl Fold {
     }
 
     fn energy(&self, track: &Track, end_ns: u64) -> Option<Energy> {
-        let last = self.last?;
-        let known = last.energy?;
-        let after = first_energy(track, end_ns, last.generation);
-        let at_end = match after {
-            Some(after) => Interpolated::new(known, after, end_ns, last.generation),
-            None if known.time_ns == end_ns => Interpolated::new(known, known, end_ns, last.generation),
+        let (generation, known) = self.last?;
+        let known = known?;
+        let at_end = match first_energy(track, end_ns, generation) {
+            Some(after) => Interpolated::new(known, after, end_ns, generation),
+            None if known.time_ns == end_ns => Interpolated::new(known, known, end_ns, generation),
             None => return None,
         };
         // Without a reading of the counter inside, both ends lie between the same two.
-        let begin = match self.energy_begin {
-            Some(begin) => begin,
-            None if self.before?.generation == last.generation => {
-                Interpolated::new(self.before?.energy?, at_end.after, self.begin_ns, last.generation)
+        let begin = match (self.energy_begin, self.before) {
+            (Some(begin), _) => begin,
+            (None, Some(before)) if before.generation == generation => {
+                Interpolated::new(before.energy?, at_end.after, self.begin_ns, generation)
             }
-            None => return None,
+            _ => return None,
         };
         at_end.since(&begin)
     }
@@ -271,10 +271,15 @@ fn first_energy(track: &Track, time_ns: u64, generation: u32) -> Option<Known<f6
     track.since(time_ns).take_while(|reading| reading.generation == generation).find_map(Reading::own_energy)
 }
 
-/// What is known of each device during a short interval that is over.
+/// What is known of one device during an interval that is over and not older than the history.
+pub(super) fn look_up_device(track: &Track, begin_ns: u64, end: End, longest_gap_ns: u64) -> Option<Aggregate> {
+    Fold::new(begin_ns).finish(track, end, longest_gap_ns)
+}
+
+/// What is known of each device during an interval that is over and not older than the history.
 pub(super) fn look_up(history: &History, begin_ns: u64, end: End) -> Vec<Option<Aggregate>> {
     let gap_ns = history.longest_gap_ns();
-    history.devices().iter().map(|track| Fold::new(begin_ns).finish(track, end, gap_ns)).collect()
+    history.devices().iter().map(|track| look_up_device(track, begin_ns, end, gap_ns)).collect()
 }
 
 /// All devices and the process during one interval that may still be open.

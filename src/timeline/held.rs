@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::aggregates::{add_devices, add_process};
-use super::correlate::{Aggregate, End, Folds, look_up};
+use super::aggregates::{add_device, add_devices, add_process};
+use super::correlate::{Aggregate, End, Folds, look_up, look_up_device};
 use super::history::History;
 use super::keep::Reason;
 use super::names::Names;
@@ -204,7 +204,7 @@ impl Waiting {
             let number = step.record.ordinal.wrapping_mul(PHASES_PER_STEP).wrapping_add(place as u64);
             let span_id = known.identity.span_id("step phase", number);
             let parent = interval.parent.and_then(|parent| around.get(usize::from(parent))).copied().unwrap_or(step_place);
-            let mut attributes = Vec::with_capacity(1);
+            let mut attributes = Vec::with_capacity(if known.history.has_readings() { 8 } else { 1 });
             attributes.push(Attribute::text(keys::PHASE_NAME, known.names.phase(interval.phase)));
             add_aggregates(&mut attributes, interval.begin_ns, End::new(interval.end_ns, step.record.interrupted), known);
             let name = known.names.span(interval.phase);
@@ -231,7 +231,7 @@ impl Waiting {
 
     fn step_span(&self, step: &HeldStep, known: &Known<'_>) -> Span {
         let record = &step.record;
-        let mut attributes = Vec::with_capacity(6 + record.scalars.len());
+        let mut attributes = Vec::with_capacity(13 + record.scalars.len());
         attributes.push(Attribute::int(keys::STEP_INDEX, record.step));
         if let Some(epoch) = step.epoch {
             attributes.push(Attribute::int(keys::EPOCH_INDEX, epoch));
@@ -271,7 +271,12 @@ fn peak_phase(devices: &[Option<Aggregate>]) -> Option<crate::model::Phase> {
 }
 
 fn add_aggregates(attributes: &mut Vec<Attribute>, begin_ns: u64, end: End, known: &Known<'_>) {
-    if known.history.has_readings() {
+    if !known.history.has_readings() {
+        return;
+    }
+    if let [device] = known.history.devices() {
+        add_device(attributes, look_up_device(device, begin_ns, end, known.history.longest_gap_ns()).as_ref());
+    } else {
         add_devices(attributes, known.devices, &look_up(known.history, begin_ns, end));
     }
 }

@@ -97,7 +97,7 @@ impl Track {
 
     /// The last reading at or before that time, if it is still known.
     pub(super) fn at_or_before(&self, time_ns: u64) -> Option<&Reading> {
-        let place = self.readings.partition_point(|reading| reading.time_ns <= time_ns);
+        let place = self.first_where(|reading| reading.time_ns > time_ns);
         match place.checked_sub(1) {
             Some(place) => self.readings.get(place),
             None => self.evicted.as_ref().filter(|reading| reading.time_ns <= time_ns),
@@ -106,8 +106,18 @@ impl Track {
 
     /// The readings from that time on.
     pub(super) fn since(&self, time_ns: u64) -> impl Iterator<Item = &Reading> {
-        let place = self.readings.partition_point(|reading| reading.time_ns < time_ns);
+        let place = self.first_where(|reading| reading.time_ns >= time_ns);
         self.readings.range(place..)
+    }
+
+    /// The place of the first reading for which something holds that holds for all after it too. Mostly it is one of the last.
+    fn first_where(&self, holds: impl Fn(&Reading) -> bool) -> usize {
+        const LAST: usize = 6;
+        let len = self.readings.len();
+        match self.readings.iter().rev().take(LAST).position(|reading| !holds(reading)) {
+            Some(after) => len - after,
+            None => self.readings.partition_point(|reading| !holds(reading)),
+        }
     }
 
     /// Whether all readings from that time on, and the one before it, are still known.

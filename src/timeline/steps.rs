@@ -23,8 +23,8 @@ impl Timeline {
         let extra = self.phases.take_of_step(step.ordinal);
         let reason = self.keep_reason(&step, epoch);
         let spans = if reason.is_some() { 1 + step.phases.len() + extra.len() } else { 0 };
-        let identity_place = self.segment_for(epoch, step.begin_ns, step.end_ns, u32::try_from(spans).unwrap_or(u32::MAX));
-        let (trace_id, segment_span_id) = identity_place.place;
+        let segment = self.segment_for(epoch, step.begin_ns, step.end_ns, u32::try_from(spans).unwrap_or(u32::MAX));
+        let (trace_id, segment_span_id) = segment.place;
         for tally in [
             epoch.and_then(|ordinal| self.epochs.get_mut(&ordinal)).map(|open| &mut open.frame.tally),
             self.run.as_mut().map(|run| &mut run.frame.tally),
@@ -36,7 +36,7 @@ impl Timeline {
             tally.add(times);
         }
         let span_id = self.settings.identity.span_id("step", step.ordinal);
-        let kept = reason.map(|_| (trace_id, span_id)).filter(|_| step.end_ns >= identity_place.begin_ns);
+        let kept = reason.map(|_| (trace_id, span_id)).filter(|_| step.end_ns >= segment.begin_ns);
         for place in 0..step.scalars.len() {
             let (scalar, value) = step.scalars[place];
             if !value.is_finite() {
@@ -52,8 +52,8 @@ impl Timeline {
             reason,
             trace_id,
             segment_span_id,
-            segment: identity_place.index,
-            segment_begin_ns: identity_place.begin_ns,
+            segment: segment.index,
+            segment_begin_ns: segment.begin_ns,
             epoch: epoch.and_then(|ordinal| self.epochs.get(&ordinal)).map(|open| open.epoch),
             extra,
             record: step,
@@ -105,15 +105,15 @@ impl Timeline {
             let folds = Folds::new(&self.history, begin_ns);
             self.segments.insert(epoch, Segment { index, begin_ns, end_ns, spans: 0, tally: Tally::default(), folds });
         }
-        let mut place = SegmentPlace { index: 0, begin_ns, place: self.run_place() };
+        let (mut index, mut segment_begin_ns) = (0, begin_ns);
         if let Some(segment) = self.segments.get_mut(&epoch) {
             segment.end_ns = segment.end_ns.max(end_ns);
             segment.spans += spans;
-            place.index = segment.index;
-            place.begin_ns = segment.begin_ns;
+            index = segment.index;
+            segment_begin_ns = segment.begin_ns;
         }
-        place.place = Segment::place(place.index, &self.settings.identity);
-        place
+        let place = Segment::place(index, &self.settings.identity);
+        SegmentPlace { index, begin_ns: segment_begin_ns, place }
     }
 
     pub(super) fn close_segment_if(&mut self, epoch: Option<u32>, over: impl Fn(&Segment) -> bool) {

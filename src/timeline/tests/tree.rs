@@ -55,16 +55,16 @@ fn one_epoch_with_validation() {
     ]);
     records.sort_by_key(Record::time_ns);
     insta::assert_snapshot!(tree(&run_through(settings(1), &records, 4)), @r#"
-    train.run 0.00..4.50 status=finished step.count=2 step.duration.p50=1.000 step.duration.p95=1.000 data_wait.ratio=0.250 gpu.ids=Texts(["GPU-0"]) gpu.indices=I64s([0]) gpu.names=Texts(["NVIDIA H100"]) gpu.memory.limit_by_device=I64s([1073741824]) gpu.sample.interval=1.000 gpu.memory.usage.max=209715200 gpu.memory.usage.end=104857600 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.samples=5 gpu.memory.peak.phase=validation
-      train.epoch 0.10..4.00 epoch.index=0 status=finished step.count=2 step.duration.p50=1.000 step.duration.p95=1.000 data_wait.ratio=0.250 gpu.memory.usage.max=209715200 gpu.memory.usage.end=209715200 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.samples=3 gpu.memory.peak.phase=validation -> link.type=segment
-        train.validation 2.30..4.00 phase.name=validation gpu.memory.usage.max=209715200 gpu.memory.usage.end=209715200 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.samples=1
-    train.segment 0.20..2.20 segment.index=0 epoch.index=0 step.count=2 step.duration.p50=1.000 step.duration.p95=1.000 data_wait.ratio=0.250 gpu.memory.usage.max=104857600 gpu.memory.usage.end=104857600 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.samples=2 -> link.type=epoch
-      train.step 0.20..1.20 step.index=0 epoch.index=0 segment.index=0 step.kept_for=first step.loss=1.000 gpu.memory.usage.max=104857600 gpu.memory.usage.end=104857600 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.samples=1
+    train.run 0.00..4.50 status=finished step.count=2 step.duration.p50=1.000 step.duration.p95=1.000 data_wait.ratio=0.250 gpu.ids=Texts(["GPU-0"]) gpu.indices=I64s([0]) gpu.names=Texts(["NVIDIA H100"]) gpu.memory.limit_by_device=I64s([1073741824]) gpu.sample.interval=1.000 gpu.memory.usage.max=209715200 gpu.memory.usage.end=104857600 gpu.samples=5 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.memory.peak.phase=validation
+      train.epoch 0.10..4.00 epoch.index=0 status=finished step.count=2 step.duration.p50=1.000 step.duration.p95=1.000 data_wait.ratio=0.250 gpu.memory.usage.max=209715200 gpu.memory.usage.end=209715200 gpu.samples=3 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.memory.peak.phase=validation -> link.type=segment
+        train.validation 2.30..4.00 phase.name=validation gpu.memory.usage.max=209715200 gpu.memory.usage.end=209715200 gpu.samples=1 gpu.utilization.mean=0.500 gpu.power.mean=300.000
+    train.segment 0.20..2.20 segment.index=0 epoch.index=0 step.count=2 step.duration.p50=1.000 step.duration.p95=1.000 data_wait.ratio=0.250 gpu.memory.usage.max=104857600 gpu.memory.usage.end=104857600 gpu.samples=2 gpu.utilization.mean=0.500 gpu.power.mean=300.000 -> link.type=epoch
+      train.step 0.20..1.20 step.index=0 epoch.index=0 segment.index=0 step.kept_for=first step.loss=1.000 gpu.memory.usage.max=104857600 gpu.memory.usage.end=104857600 gpu.samples=1 gpu.utilization.mean=0.500 gpu.power.mean=300.000
         train.data_wait 0.20..0.45 phase.name=data_wait
         train.forward 0.45..0.70 phase.name=forward
         train.backward 0.70..0.95 phase.name=backward
         train.optimizer 0.95..1.20 phase.name=optimizer
-      train.step 1.20..2.20 step.index=1 epoch.index=0 segment.index=0 step.kept_for=first step.loss=0.500 gpu.memory.usage.max=104857600 gpu.memory.usage.end=104857600 gpu.utilization.mean=0.500 gpu.power.mean=300.000 gpu.samples=1
+      train.step 1.20..2.20 step.index=1 epoch.index=0 segment.index=0 step.kept_for=first step.loss=0.500 gpu.memory.usage.max=104857600 gpu.memory.usage.end=104857600 gpu.samples=1 gpu.utilization.mean=0.500 gpu.power.mean=300.000
         train.data_wait 1.20..1.45 phase.name=data_wait
         train.forward 1.45..1.70 phase.name=forward
         train.backward 1.70..1.95 phase.name=backward
