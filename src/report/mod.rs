@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::model::{Outcome, RunSummary};
+use crate::model::{Attribute, Outcome, RunSummary};
 
 /// What is shown of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -33,4 +33,13 @@ pub struct Report {
     pub outcome: Option<Outcome>,
     /// What else is to be known about this report, one line each.
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// The report of a run that has just ended: its spans' summary, its resource, what became of it, and how much was made.
+    #[must_use]
+    pub fn of_run(mut summary: RunSummary, resource: &[Attribute], outcome: &Outcome, spans: u64, points: u64) -> Self {
+        fill_in(&mut summary, resource);
+        Self { summary, directory: outcome.directory.clone(), spans, points, outcome: Some(outcome.clone()), ..Self::default() }
+    }
 }

@@ -89,3 +89,16 @@ fn says_what_is_missing() {
     let error = from_directory(&empty.path().join("missing")).unwrap_err().to_string();
     assert!(error.starts_with("cannot read "), "{error}");
 }
+
+#[test]
+fn a_run_that_has_just_ended_is_told_alike() {
+    let mut resource = resource("1", 2);
+    resource.push(Attribute::text(names::GPU_SIMULATED, "mirror"));
+    let outcome = crate::model::Outcome { directory: Some("stepline-runs/wine".into()), ..Default::default() };
+    let summary = RunSummary { devices: vec![crate::model::DeviceSummary::default()], ..RunSummary::default() };
+    let report = Report::of_run(summary, &resource, &outcome, 3, 4);
+    assert_eq!((report.summary.run_name.as_str(), report.summary.attempt), ("wine", 2));
+    let text = super::super::text::render(&report, super::super::text::Style::default());
+    assert!(text.contains("gpu 0     simulated, mirrors this process · 0 readings"), "{text}");
+    assert!(text.contains("stepline-runs/wine/  3 spans, 4 points, nothing dropped"), "{text}");
+}
