@@ -298,13 +298,20 @@ impl Folds {
     /// Takes in the readings before `until_ns`.
     pub(super) fn catch_up(&mut self, history: &History, until_ns: u64) {
         if until_ns > self.begin_ns {
+            self.take_up_devices(history);
             self.devices.iter_mut().zip(history.devices()).for_each(|(fold, track)| fold.catch_up(track, until_ns));
             self.process.catch_up(history.process(), until_ns);
         }
     }
 
+    /// Devices may become known while the interval is open: a driver that answers late.
+    fn take_up_devices(&mut self, history: &History) {
+        self.devices.resize(history.devices().len(), Fold::new(self.begin_ns));
+    }
+
     /// What is known of each device, and of the process (its memory only).
-    pub(super) fn finish(self, history: &History, end: End) -> (Vec<Option<Aggregate>>, Option<Aggregate>) {
+    pub(super) fn finish(mut self, history: &History, end: End) -> (Vec<Option<Aggregate>>, Option<Aggregate>) {
+        self.take_up_devices(history);
         let gap_ns = history.longest_gap_ns();
         let devices = self.devices.into_iter().zip(history.devices()).map(|(fold, track)| fold.finish(track, end, gap_ns)).collect();
         (devices, self.process.finish(history.process(), end, gap_ns))

@@ -135,6 +135,11 @@ impl Track {
     }
 }
 
+/// Readings kept of each of that many devices, and of the process.
+fn capacity_for(devices: usize) -> usize {
+    (MAX_READINGS / (devices + 1)).max(2 * EVICTED_AT_ONCE)
+}
+
 /// The readings of all devices, and of the process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct History {
@@ -153,13 +158,19 @@ impl History {
         Self {
             devices: vec![Track::default(); devices],
             process: Track::default(),
-            capacity: (MAX_READINGS / (devices + 1)).max(2 * EVICTED_AT_ONCE),
+            capacity: capacity_for(devices),
             // NVML's own window is at most a second; with longer intervals the figure has to stand for all of it.
             longest_window_ns: sample_interval_ns.max(1_000_000_000),
             longest_gap_ns: sample_interval_ns.saturating_mul(3).saturating_add(1_000_000_000),
             newest_ns: 0,
             any: false,
         }
+    }
+
+    /// Makes room for that many devices: to be said before the first reading of them.
+    pub(super) fn set_devices(&mut self, devices: usize) {
+        self.devices.resize(devices, Track::default());
+        self.capacity = capacity_for(devices);
     }
 
     /// Takes a reading of a device. One that is not newer than the last of its device is not taken: `false`.

@@ -85,6 +85,11 @@ impl Keeper {
         Self { policy, steps: 0, slow: 0, slow_above_s: None, last_kept_ns: 0, memory_max: vec![0; devices], peaks: VecDeque::new() }
     }
 
+    /// Makes room for that many devices.
+    pub(super) fn set_devices(&mut self, devices: usize) {
+        self.memory_max.resize(devices, 0);
+    }
+
     /// A device's memory was read.
     pub(super) fn memory(&mut self, device: usize, time_ns: u64, bytes: u64) {
         let Some(max) = self.memory_max.get_mut(device) else { return };

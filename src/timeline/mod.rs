@@ -127,6 +127,14 @@ impl Timeline {
         }
     }
 
+    /// Says which devices the readings speak of, where that was not known at first. To be said once, before the first reading.
+    pub fn set_devices(&mut self, devices: Vec<GpuDevice>) {
+        self.history.set_devices(devices.len());
+        self.device_facts = DeviceFacts::new(devices.len());
+        self.keeper.set_devices(devices.len());
+        self.settings.devices = devices;
+    }
+
     /// Takes further records of the journal; `names` are the names as they are now.
     pub fn apply(&mut self, records: Vec<Record>, names: &NameTable) {
         self.names.update(names);
