@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::start::OpenRun;
 use crate::journal::Writer;
-use crate::model::Outcome;
+use crate::model::{Attribute, Outcome};
 use crate::notice::notice;
 use crate::pump::PumpThread;
-use crate::report;
+use crate::report::Report;
+use crate::report::text::{self, Style};
 use crate::sampler::Sampler;
 
 /// What has to be taken down.
@@ -17,6 +18,7 @@ pub(super) struct Closing {
     pub(super) writer: Arc<Writer>,
     pub(super) sampler: Sampler,
     pub(super) pump: PumpThread,
+    pub(super) resource: Vec<Attribute>,
     pub(super) timeout: Duration,
     pub(super) summary: bool,
     pub(super) _open_run: OpenRun,
@@ -26,7 +28,7 @@ pub(super) struct Closing {
 const SAMPLER_SHARE: u32 = 5;
 
 pub(super) fn close(closing: Closing) -> Outcome {
-    let Closing { writer, sampler, pump, timeout, summary, _open_run } = closing;
+    let Closing { writer, sampler, pump, resource, timeout, summary, _open_run } = closing;
     let deadline = Instant::now() + timeout;
     let sampler_ended = sampler.stop(Instant::now() + timeout / SAMPLER_SHARE);
     writer.close();
@@ -46,8 +48,9 @@ pub(super) fn close(closing: Closing) -> Outcome {
     }
     if summary {
         let mut stderr = std::io::stderr().lock();
-        let text = report::text::render(&result.summary, &outcome, result.spans, result.points, stderr.is_terminal());
-        let _ = stderr.write_all(text.as_bytes());
+        let style = Style::new(stderr.is_terminal(), std::env::var_os("NO_COLOR").as_deref());
+        let report = Report::of_run(result.summary, &resource, &outcome, result.spans, result.points);
+        let _ = stderr.write_all(text::render(&report, style).as_bytes());
     }
     outcome
 }

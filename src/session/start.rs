@@ -11,6 +11,7 @@ use crate::clock::nanoseconds;
 use crate::config::{Config, GpuChoice};
 use crate::error::StartError;
 use crate::gpu;
+use crate::host;
 use crate::hook::{Hook, Run};
 use crate::journal::{About, Reader, Writer, journal_path};
 use crate::model::Identity;
@@ -68,8 +69,8 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
     let reader = Reader::of(&writer)?;
 
     let thread_failed = |name: &'static str| move |source| StartError::Thread { name, source };
-    let choice = gpu_choice(&config);
-    let sampler = Sampler::start(&writer, Box::new(move || gpu::open(choice)), config.sample_interval).map_err(thread_failed("sampler"))?;
+    let options = gpu_options(&config);
+    let sampler = Sampler::start(&writer, Box::new(move || gpu::open(options)), config.sample_interval).map_err(thread_failed("sampler"))?;
     let push = Push::start(&config).map_err(thread_failed("stepline-push"))?;
     let pump_time = Arc::new(AtomicU64::new(0));
     let mut threads: Vec<ThreadTime> =
@@ -87,6 +88,7 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
         writer: Arc::clone(&writer),
         sampler,
         pump,
+        resource: about.resource,
         timeout: config.shutdown_timeout,
         summary: config.summary && !config.silent,
         _open_run: open_run,
@@ -94,12 +96,18 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
     Ok(Run::begin(Arc::new(Hook::new(writer, first_step)), Box::new(move || close(closing))))
 }
 
-fn gpu_choice(config: &Config) -> gpu::Choice {
-    match &config.gpu {
+fn gpu_options(config: &Config) -> gpu::Options {
+    let choice = match &config.gpu {
         GpuChoice::Auto => gpu::Choice::Auto { nvml_path: config.nvml_path.clone() },
         GpuChoice::Off => gpu::Choice::Off,
         GpuChoice::Mirror => gpu::Choice::Mirror,
         GpuChoice::Replay(path) => gpu::Choice::Replay(path.clone()),
+    };
+    let process = std::process::id();
+    gpu::Options {
+        ordinal: config.launch.local_rank.unwrap_or(config.launch.rank),
+        own_pids: Box::new(move |pids| host::process_tree(process, pids)),
+        ..gpu::Options::from(choice)
     }
 }
 
