@@ -8,7 +8,8 @@ use stepline::model::{Number, Points, Span};
 use stepline::otlp::file::read_directory;
 use stepline::semconv::{attributes as keys, metrics, spans as names};
 
-use crate::support::backends::{Backends, JaegerSpan, wait_for};
+use crate::support::backends::jaeger::JaegerSpan;
+use crate::support::backends::{Backends, wait_for};
 use crate::support::invariants;
 use crate::support::trainee::{Finished, Trainee};
 

@@ -136,7 +136,8 @@ fn directories_that_cannot_be_written_to() {
     let run = Trainee::new(&WISHES).env("STEPLINE_DIR", &below).run();
     unharmed(&run, &WISHES);
     assert!(run.ledger().files_dropped > 0);
-    assert_eq!(run.stderr.lines().filter(|line| line.contains(&*below.to_string_lossy())).count(), 1, "one line says so:\n{}", run.stderr);
+    let said = run.stderr.lines().filter(|line| line.starts_with("stepline: ")).count();
+    assert_eq!(said, 1, "one line says so:\n{}", run.stderr);
 
     let with_init = ["epochs=2", "steps=20", "phase_ms=1", "init=1"];
     let run = Trainee::new(&with_init).env("STEPLINE_JOURNAL_DIR", &below).run();
@@ -202,7 +203,7 @@ fn on_driver(scenario: &Scenario, wishes: &[&str]) -> (Finished, Installation) {
 
 #[test]
 fn a_driver_that_does_not_start() {
-    let scenario = Scenario::default().with(Device::new(Model::H100)).fault(Fault::error(ErrorCode::LibRmVersionMismatch).function("nvmlInit_v2"));
+    let scenario = Scenario::with(Device::new(Model::H100)).fault(Fault::error(ErrorCode::LibRmVersionMismatch).function("nvmlInit_v2"));
     let (run, _installation) = on_driver(&scenario, &WISHES);
     unharmed(&run, &WISHES);
     assert_eq!(run.stderr.lines().filter(|line| line.starts_with("stepline: ")).count(), 1, "{}", run.stderr);
@@ -211,8 +212,7 @@ fn a_driver_that_does_not_start() {
 
 #[test]
 fn an_unsupported_field_and_a_lost_gpu_beside_a_healthy_one() {
-    let scenario = Scenario::default()
-        .with(Device::new(Model::H100).field(Field::PowerMw, ErrorCode::NotSupported))
+    let scenario = Scenario::with(Device::new(Model::H100).field(Field::PowerMw, ErrorCode::NotSupported))
         .and(Device::new(Model::H100))
         .fault(Fault::error(ErrorCode::GpuIsLost).device(1_u32).from_second(0.5));
     let wishes = ["epochs=2", "steps=40", "phase_ms=10"];
@@ -253,8 +253,7 @@ fn stepline_device_id(run: &Finished, device: usize) -> String {
 
 #[test]
 fn a_driver_that_takes_two_seconds_a_call() {
-    let scenario =
-        Scenario::default().with(Device::new(Model::H100)).fault(Fault::delay(std::time::Duration::from_secs(2)).from_second(0.3));
+    let scenario = Scenario::with(Device::new(Model::H100)).fault(Fault::delay(std::time::Duration::from_secs(2)).from_second(0.3));
     let wishes = ["epochs=2", "steps=60", "phase_ms=10"];
     let (run, _installation) = on_driver(&scenario, &wishes);
     unharmed(&run, &wishes);
