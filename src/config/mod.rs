@@ -1,9 +1,33 @@
 //! From the builder's settings and the environment to one resolved [`Config`].
+//!
+//! What is set in code goes before `STEPLINE_` variables, those before OpenTelemetry's of one signal, those before its general ones.
+//! A bad value is never a failure: a line says what was found and what is used instead. Knows nothing of what the values are for.
+
+mod describe;
+mod endpoint;
+mod environment;
+mod launch;
+mod pairs;
+mod proxy;
+mod resolve;
+mod resource;
+mod settings;
+mod url;
+mod value;
+mod variables;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::StepSpans;
+use crate::model::{Signal, StepSpans};
+
+pub use describe::{Described, Origin};
+pub use environment::Environment;
+pub use proxy::Proxy;
+pub use resolve::resolve;
+pub use settings::{Compression, Settings};
+pub use url::Url;
+pub use variables::{VARIABLES, Variable, variables_table};
 
 /// Everything that a run needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -50,8 +74,24 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     /// Whether stepline says anything on standard error (`OTEL_LOG_LEVEL=none`: no).
     pub silent: bool,
+    /// How much may wait for the endpoint, bytes (`STEPLINE_QUEUE_SIZE`): 64 MiB.
+    pub queue_bytes: u64,
     /// What was wrong with the settings, one line each: what was found, what is used instead, what to do.
     pub warnings: Vec<String>,
+    /// Where each value comes from, by the names of [`describe`](Self::describe).
+    pub(crate) origins: describe::Origins,
+}
+
+impl Config {
+    /// Where a signal is sent; `None`: nowhere.
+    #[must_use]
+    pub fn endpoint(&self, signal: Signal) -> Option<&Endpoint> {
+        match signal {
+            Signal::Traces => self.traces.as_ref(),
+            Signal::Metrics => self.metrics.as_ref(),
+            Signal::Logs => self.logs.as_ref(),
+        }
+    }
 }
 
 /// What the launcher (torchrun, Slurm, MPI, ...) says about this process.
@@ -114,6 +154,37 @@ pub struct Endpoint {
     pub client_key: Option<PathBuf>,
     /// A file with the client's certificate (PEM).
     pub client_certificate: Option<PathBuf>,
+    /// What stands between this host and the endpoint.
+    pub proxy: Option<Proxy>,
+}
+
+impl Endpoint {
+    /// The URL for people: without a query, which may hold a secret.
+    #[must_use]
+    pub fn shown_url(&self) -> String {
+        Url::parse(&self.url).map_or_else(|_| "(no URL)".to_owned(), |url| url.shown())
+    }
+}
+
+impl Protocol {
+    /// Its name in variables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HttpProtobuf => "http/protobuf",
+            Self::HttpJson => "http/json",
+            Self::Grpc => "grpc",
+        }
+    }
+
+    /// Whether it is built into this program.
+    #[must_use]
+    pub fn is_built_in(self) -> bool {
+        match self {
+            Self::HttpProtobuf | Self::HttpJson => cfg!(feature = "http"),
+            Self::Grpc => cfg!(feature = "grpc"),
+        }
+    }
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -121,8 +192,13 @@ impl std::fmt::Debug for Endpoint {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Endpoint")
             .field("protocol", &self.protocol)
-            .field("url", &self.url)
+            .field("url", &self.shown_url())
             .field("header_names", &names)
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod endpoint_tests;
+#[cfg(test)]
+mod tests;
