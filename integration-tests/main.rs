@@ -4,8 +4,11 @@
 mod architecture;
 mod gpu_sources;
 mod metrics_document;
+mod stack;
+mod surroundings;
 
 mod support {
     pub(crate) mod backends;
     pub(crate) mod invariants;
+    pub(crate) mod trainee;
 }

@@ -4,3 +4,4 @@
 
 pub mod encode;
 pub mod file;
+pub mod push;
