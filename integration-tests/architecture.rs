@@ -121,7 +121,8 @@ fn sources(directory: &Path, into: &mut Vec<PathBuf>) {
 }
 
 fn is_test_file(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "tests") || path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains("tests"))
+    path.components().any(|part| part.as_os_str() == "tests")
+        || path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains("tests"))
 }
 
 #[test]
@@ -171,7 +172,16 @@ fn comments_and_tests_may_speak_of_anything() {
 #[test]
 fn no_dependency_asks_for_a_newer_rust_than_we_do() {
     let output = std::process::Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu", "--all-features"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--offline",
+            "--locked",
+            "--filter-platform",
+            "x86_64-unknown-linux-gnu",
+            "--all-features",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");

@@ -80,11 +80,7 @@ struct Ticker {
 
 impl Ticker {
     /// `prepare` runs on the thread and makes what is done each tick; without that the thread ends.
-    fn start<T: FnMut()>(
-        name: &str,
-        interval: Duration,
-        prepare: impl FnOnce() -> Option<T> + Send + 'static,
-    ) -> io::Result<Self> {
+    fn start<T: FnMut()>(name: &str, interval: Duration, prepare: impl FnOnce() -> Option<T> + Send + 'static) -> io::Result<Self> {
         let (stop, stop_asked) = mpsc::channel();
         let (has_stopped, stopped) = mpsc::channel();
         let cpu_time_ns = Arc::new(AtomicU64::new(0));

@@ -136,8 +136,10 @@ impl Finished {
     /// The directory of its only run.
     pub(crate) fn run_directory(&self) -> PathBuf {
         let runs = self.directory.path().join("runs");
-        let mut entries: Vec<PathBuf> =
-            std::fs::read_dir(&runs).unwrap_or_else(|error| panic!("{}: {error}\n{}", runs.display(), self.stderr)).map(|entry| entry.unwrap().path()).collect();
+        let mut entries: Vec<PathBuf> = std::fs::read_dir(&runs)
+            .unwrap_or_else(|error| panic!("{}: {error}\n{}", runs.display(), self.stderr))
+            .map(|entry| entry.unwrap().path())
+            .collect();
         assert_eq!(entries.len(), 1, "{entries:?}");
         entries.remove(0)
     }

@@ -11,8 +11,8 @@ use crate::clock::nanoseconds;
 use crate::config::{Config, GpuChoice};
 use crate::error::StartError;
 use crate::gpu;
-use crate::host;
 use crate::hook::{Hook, Run};
+use crate::host;
 use crate::journal::{About, Reader, Writer, journal_path};
 use crate::model::Identity;
 use crate::notice::{self, notice};
@@ -70,7 +70,8 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
 
     let thread_failed = |name: &'static str| move |source| StartError::Thread { name, source };
     let options = gpu_options(&config);
-    let sampler = Sampler::start(&writer, Box::new(move || gpu::open(options)), config.sample_interval).map_err(thread_failed("sampler"))?;
+    let sampler =
+        Sampler::start(&writer, Box::new(move || gpu::open(options)), config.sample_interval).map_err(thread_failed("sampler"))?;
     let push = Push::start(&config).map_err(thread_failed("stepline-push"))?;
     let pump_time = Arc::new(AtomicU64::new(0));
     let mut threads: Vec<ThreadTime> =
@@ -147,4 +148,3 @@ fn files_directory(directory: &Path, identity: &Identity) -> PathBuf {
         (attempt, rank) => run.join(format!("attempt-{attempt}-rank-{rank}")),
     }
 }
-
