@@ -140,7 +140,7 @@ impl Timeline {
         self.names.update(names);
         for record in records {
             self.order.push(record);
-            self.handle_due();
+            self.handle_due(0);
         }
     }
 
@@ -153,15 +153,14 @@ impl Timeline {
     /// What has become ready since the last time. Counters and histograms get a point each, stamped with the time until which all
     /// records are in.
     pub fn take(&mut self, now_ns: u64) -> Emitted {
-        self.order.advance(now_ns);
-        self.handle_due();
+        self.handle_due(now_ns);
         self.emit(false)
     }
 
     /// Closes what is still open at the time of the last record, as interrupted, and gives everything that is left. Nothing comes
     /// after it.
     pub fn finish(&mut self, now_ns: u64) -> Emitted {
-        self.order.advance(now_ns);
+        self.handle_due(now_ns);
         while let Some(record) = self.order.pop_any() {
             self.handle(record);
         }
@@ -181,8 +180,8 @@ impl Timeline {
         }
     }
 
-    fn handle_due(&mut self) {
-        while let Some(record) = self.order.pop() {
+    fn handle_due(&mut self, now_ns: u64) {
+        while let Some(record) = self.order.pop(now_ns) {
             self.handle(record);
         }
     }

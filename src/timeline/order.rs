@@ -49,15 +49,11 @@ impl Order {
         }
     }
 
-    /// The time is known to have come this far.
-    pub(super) fn advance(&mut self, now_ns: u64) {
-        self.newest_ns = self.newest_ns.max(now_ns);
-    }
-
-    /// The oldest record, once it has waited long enough.
-    pub(super) fn pop(&mut self) -> Option<Record> {
+    /// The oldest record, once it has waited long enough by the time of the newest record, or by `now_ns` where that is later. The
+    /// latter holds for this once: the clock of whoever reads a journal need not agree with the clock of who wrote it.
+    pub(super) fn pop(&mut self, now_ns: u64) -> Option<Record> {
         let ((time_ns, ..), _) = self.waiting.front()?;
-        if time_ns.saturating_add(PATIENCE_NS) <= self.newest_ns || self.waiting.len() > MAX_WAITING {
+        if time_ns.saturating_add(PATIENCE_NS) <= self.newest_ns.max(now_ns) || self.waiting.len() > MAX_WAITING {
             return self.pop_any();
         }
         None

@@ -165,3 +165,24 @@ pub(super) fn total(all: &Emitted, metric: &str) -> f64 {
     }
     last.values().sum()
 }
+
+/// The spans of that name.
+pub(super) fn all<'a>(emitted: &'a Emitted, name: &str) -> Vec<&'a Span> {
+    emitted.spans.iter().filter(|span| span.name == name).collect()
+}
+
+/// The only span of that name.
+pub(super) fn one<'a>(emitted: &'a Emitted, name: &str) -> &'a Span {
+    let found = all(emitted, name);
+    assert_eq!(found.len(), 1, "{name}");
+    found[0]
+}
+
+/// What the links of a span mean.
+pub(super) fn link_types(span: &Span) -> Vec<&str> {
+    let types = span.links.iter().map(|link| match &link.attributes[0].value {
+        Value::Text(text) => text.as_ref(),
+        _ => "",
+    });
+    types.collect()
+}

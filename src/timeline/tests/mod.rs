@@ -6,6 +6,7 @@
 mod cases;
 mod checks;
 mod correlation;
+mod devices;
 mod scenario;
 mod streams;
 mod tree;
