@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod architecture;
+mod documents;
 mod gpu_sources;
 mod metrics_document;
 mod stack;
