@@ -184,8 +184,15 @@ impl Run {
     }
 
     fn close(&self) -> Outcome {
-        let closer = self.closer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (Some(closer), Some(hook)) = (closer, self.live()) else { return Outcome::default() };
+        let Some(hook) = self.live() else {
+            // A forked child: the threads at the other ends of the closer's channels do not exist here, and a lock of theirs may be
+            // held for ever. Neither called nor dropped.
+            if let Ok(mut closer) = self.closer.try_lock() {
+                std::mem::forget(closer.take());
+            }
+            return Outcome::default();
+        };
+        let Some(closer) = self.closer.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Outcome::default() };
         let failed = self.failed.load(Ordering::Relaxed);
         let panicked = std::thread::panicking() && !failed;
         if panicked {
