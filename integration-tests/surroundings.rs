@@ -322,3 +322,14 @@ fn a_wall_clock_that_steps_back_two_hours() {
     assert!((0.8..60.0).contains(&taken_s), "{taken_s} s");
     assert_eq!(invariants::check(&run.files()), Vec::<String>::new());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_does_nothing_and_ends() {
+    let wishes = ["epochs=2", "steps=20", "phase_ms=1", "fork_step=10"];
+    let run = Trainee::new(&wishes).run();
+    unharmed(&run, &["epochs=2", "steps=20", "phase_ms=1"]);
+    assert!(run.stdout.contains("child 0"), "the child ends by itself, as it would without stepline:\n{}\n{}", run.stdout, run.stderr);
+    assert_eq!(last_count(&run, metrics::STEPS.name), 40, "the child's steps are not among the parent's");
+    assert_eq!(invariants::check(&run.files()), Vec::<String>::new());
+}

@@ -39,6 +39,34 @@ fn compute(milliseconds: u64, state: &mut f64) {
     }
 }
 
+/// A child like a data loader's worker: it goes on using what it has inherited, and ends by the ordinary way out.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn fork_and_train(run: &stepline::Run) {
+    // SAFETY: the child only does arithmetic and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            for (step, _) in run.steps(0..5) {
+                step.phase(Phase::FORWARD, || {});
+                step.record(Scalar::LOSS, 1.0);
+            }
+            // Takes the run itself out of the parent's copy, so that its drop is tested as well.
+            // SAFETY: the child never returns to the owner of this run.
+            drop(unsafe { std::ptr::read(run) });
+            std::process::exit(0);
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` is ours.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            println!("child {status}");
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn fork_and_train(_run: &stepline::Run) {}
+
 fn main() {
     let wishes = Wishes::of_arguments();
     let epochs = wishes.number("epochs").unwrap_or(3);
@@ -69,6 +97,9 @@ fn main() {
             step.record(Scalar::SAMPLES, 32);
             if wishes.number("fail_step") == Some(step.index()) {
                 step.fail("diverged");
+            }
+            if wishes.number("fork_step") == Some(step.index()) {
+                fork_and_train(&run);
             }
             if wishes.number("panic_step") == Some(step.index()) {
                 panic!("as the test asked");

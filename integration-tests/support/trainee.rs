@@ -42,11 +42,6 @@ impl Trainee {
         self
     }
 
-    /// A directory that lives as long as the training and what came of it.
-    pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
     /// Starts it.
     pub(crate) fn start(mut self) -> Running {
         let child = self.command.spawn().expect("the trainee starts");
@@ -66,11 +61,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Where its files are.
-    pub(crate) fn runs_directory(&self) -> PathBuf {
-        self.directory.path().join("runs")
-    }
-
     /// Waits for its end.
     pub(crate) fn wait(self) -> Finished {
         let output = self.child.wait_with_output().expect("the trainee ends");
