@@ -3,6 +3,7 @@
 
 mod architecture;
 mod documents;
+mod examples;
 mod gpu_sources;
 mod metrics_document;
 mod stack;
