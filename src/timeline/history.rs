@@ -229,9 +229,11 @@ impl History {
         self.any
     }
 
-    /// Whether a reading of each living device lies at or after that time, so that nothing more will be learned of what was before.
+    /// Whether a reading of each living device, and of the process where it is read at all, lies at or after that time, so that
+    /// nothing more will be learned of what was before.
     pub(super) fn has_passed(&self, time_ns: u64) -> bool {
-        self.devices.iter().all(|track| track.lost || track.last().is_some_and(|last| last.time_ns >= time_ns))
+        let process = self.process.last().is_none_or(|last| last.time_ns >= time_ns);
+        process && self.devices.iter().all(|track| track.lost || track.last().is_some_and(|last| last.time_ns >= time_ns))
     }
 
     /// The devices, in the order of their numbers.
