@@ -236,6 +236,11 @@ impl Reader {
                 }
             }
         }
+        let head = self.claimed();
+        if position == unread.end && head.saturating_sub(unread.start) > ring.capacity() {
+            // No writer claims more than the ring has: the head is damaged. Without this its whole way would be read as torn slots.
+            position = head;
+        }
         ring.consume(position);
         if writer_is_dead && batch.torn > 0 {
             self.ended.get_or_insert_default().extend(batch.records.iter().filter_map(ended));

@@ -211,3 +211,16 @@ fn a_journal_of_another_version_is_refused_by_its_number() -> Outcome {
     assert!(error.contains(&format!("version {}", VERSION + 1)) && error.contains(&writer.path().display().to_string()), "{error}");
     Ok(())
 }
+
+#[test]
+fn a_damaged_head_is_one_round_of_torn_slots_and_not_all_numbers_there_are() -> Outcome {
+    let (_directory, writer) = journal(SMALLEST)?;
+    write_step(&writer, 1);
+    writer.mapping.words()[super::super::layout::HEAD_AT].store(u64::MAX - 5, Ordering::Relaxed);
+    let mut reader = Reader::of(&writer)?;
+    let batch = reader.read(true);
+    assert_eq!((steps(&batch), batch.torn), (vec![1], 62));
+    let batch = reader.read(true);
+    assert_eq!((batch.records.len(), batch.torn), (0, 0));
+    Ok(())
+}
