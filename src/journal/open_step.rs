@@ -6,7 +6,7 @@
 
 use super::layout::{OPEN_STEP_WORDS, STEP_HEAD_WORDS, STEP_PHASES, STEP_SCALARS};
 use super::ring::{AtomicU64, Ordering};
-use super::step_codec::{PhaseTicks, StepTicks};
+use super::step_codec::{PhaseTicks, StepParts, StepTicks};
 
 /// Nobody has the entry.
 pub(super) const FREE: u64 = 0;
@@ -243,7 +243,7 @@ impl StepEntry<'_> {
 
     /// What a reader may believe of it; `None` if the head's words do not belong together. A phase or number whose words do not is
     /// left out.
-    pub(super) fn contents(self) -> Option<(StepTicks, Vec<PhaseTicks>, Vec<(u8, f64)>)> {
+    pub(super) fn contents(self) -> Option<StepParts> {
         let head = self.head();
         let flags = self.words[FLAGS_AT].load(Ordering::Relaxed);
         let micro_steps = self.words[MICRO_STEPS_AT].load(Ordering::Relaxed);

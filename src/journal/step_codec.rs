@@ -151,8 +151,11 @@ pub(crate) fn slot_count(first: &Payload) -> u64 {
     (first[0] >> 16 & 0xff).max(1)
 }
 
+/// A step with its phases and numbers.
+pub(crate) type StepParts = (StepTicks, Vec<PhaseTicks>, Vec<(u8, f64)>);
+
 /// Reads a step back. `None`: the slots do not belong together.
-pub(crate) fn decode(slots: &[Payload]) -> Option<(StepTicks, Vec<PhaseTicks>, Vec<(u8, f64)>)> {
+pub(crate) fn decode(slots: &[Payload]) -> Option<StepParts> {
     let bytes: Vec<[u8; SLOT_BYTES]> = slots
         .iter()
         .map(|slot| {

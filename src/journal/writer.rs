@@ -444,4 +444,5 @@ fn this_thread() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-const _: () = assert!(NO_ENTRY as usize >= super::layout::OPEN_STEPS && NO_ENTRY as usize >= super::layout::OPEN_PHASES);
+const _: () = assert!(NO_ENTRY as usize >= super::layout::OPEN_STEPS);
+const _: () = assert!(NO_ENTRY as usize >= super::layout::OPEN_PHASES);

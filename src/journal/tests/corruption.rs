@@ -91,7 +91,7 @@ fn said(mapping: &Arc<Mapping>, writer_is_dead: bool) -> Result<Said, JournalErr
     Ok(Said { records: records.collect(), open: open.collect() })
 }
 
-fn is_damaged(name: &String) -> bool {
+fn is_damaged(name: &str) -> bool {
     name.starts_with("damaged name")
 }
 
