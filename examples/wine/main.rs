@@ -20,7 +20,11 @@ const SEED: u64 = 20_090_601;
 fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::from_arguments()?;
     stepline_wine::settle();
-    let run = Run::none();
+    // A training that is worth having without stepline does not use `?` here.
+    let run = stepline::configure().run_name("wine").start().unwrap_or_else(|error| {
+        eprintln!("{error}. The training goes on without stepline");
+        Run::none()
+    });
     // Without `fail`, a training that `?` has left early would look like one that went well.
     let result = train(&run, &options).inspect_err(|_| run.fail("training"));
     run.finish();
@@ -31,7 +35,7 @@ fn train(run: &Run, options: &Options) -> Result<(), Box<dyn Error>> {
     let (train, validation) = run.phase("load_dataset", Wines::load);
     let (train_all, validation_all) = (train.all()?, validation.all()?);
     let model = Classifier::new(SEED)?;
-    let mut optimizer = AdamW::new(model.variables(), ParamsAdamW { weight_decay: 0.05, ..ParamsAdamW::default() })?;
+    let mut optimizer = AdamW::new(model.variables(), ParamsAdamW { weight_decay: 0.2, ..ParamsAdamW::default() })?;
     let checkpoints = tempfile::tempdir()?;
     let steps = train.batch_count(BATCH_SIZE, options.passes) * options.epochs as usize;
     let mut losses = Vec::with_capacity(steps);

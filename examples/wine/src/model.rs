@@ -71,7 +71,7 @@ impl Classifier {
     /// The share of wines whose mark it guesses right.
     pub fn accuracy(&self, batch: &Batch) -> Result<f64> {
         let right = self.scores(&batch.features)?.argmax(D::Minus1)?.eq(&batch.classes)?;
-        Ok(right.to_dtype(DType::F64)?.mean_all()?.to_scalar()?)
+        right.to_dtype(DType::F64)?.mean_all()?.to_scalar()
     }
 
     /// How much the first layer looks at each feature.
