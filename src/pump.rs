@@ -11,7 +11,7 @@ use crate::journal::Reader;
 use crate::model::{Attribute, Delivery, Number, NumberPoint, Outcome, Points, RunSummary, Series, Signal};
 use crate::notice::notice;
 use crate::otlp::encode::{Encoder, Request};
-use crate::otlp::file::FileSink;
+use crate::otlp::file::{FileError, FileSink};
 use crate::otlp::push::{Export, Push};
 use crate::semconv::{attributes, metrics};
 use crate::timeline::{Emitted, Settings, SummaryBuilder, Timeline};
@@ -138,21 +138,20 @@ impl Pump {
         self.add_own_health(&mut emitted.series, now_ns);
 
         self.spans += emitted.spans.len() as u64;
-        let mut spans = emitted.spans;
-        while !spans.is_empty() {
-            let rest = spans.split_off(spans.len().min(SPANS_A_REQUEST));
-            let request = self.encoder.traces(std::mem::replace(&mut spans, rest));
-            self.write(&request);
-            self.push(Export::Traces(request));
+        for spans in emitted.spans.chunks(SPANS_A_REQUEST) {
+            self.write(spans.len(), |files, encoder| files.write_spans(encoder, spans));
+            if let Some(push) = &self.sinks.push {
+                push.send_spans(&self.encoder, spans);
+            }
             // Writing many spans takes long: the ring must not fill up meanwhile.
             self.read(false);
         }
         let request = self.encoder.metrics(&emitted.series);
         self.points += request.items() as u64;
-        self.write(&request);
+        self.write(request.items(), |files, _| files.write(&request));
         self.push(Export::Metrics(request));
         let request = self.encoder.logs(&emitted.events);
-        self.write(&request);
+        self.write(request.items(), |files, _| files.write(&request));
         self.push(Export::Logs(request));
     }
 
@@ -162,16 +161,16 @@ impl Pump {
         }
     }
 
-    fn write<R: Request>(&mut self, request: &R) {
+    fn write(&mut self, items: usize, write: impl FnOnce(&mut FileSink, &Encoder) -> Result<(), FileError>) {
         let Some(files) = &mut self.sinks.files else { return };
-        match files.write(request) {
+        match write(files, &self.encoder) {
             Ok(()) if self.files_failing => {
                 self.files_failing = false;
                 notice!("writing files works again; {} items were lost meanwhile", self.files_dropped);
             }
             Ok(()) => {}
             Err(error) => {
-                self.files_dropped += request.items() as u64;
+                self.files_dropped += items as u64;
                 if !self.files_failing {
                     self.files_failing = true;
                     notice!("{error}");
@@ -264,7 +263,7 @@ impl PumpThread {
                     Err(RecvTimeoutError::Timeout) => {}
                 }
                 pump.read(false);
-                if Instant::now() >= export_due {
+                if Instant::now() >= export_due || pump.timeline.ready_spans() >= SPANS_A_REQUEST {
                     export_due = Instant::now() + pump.sinks.export_interval;
                     cpu_time_ns.store(crate::clock::thread_cpu_time_ns(), Ordering::Relaxed);
                     pump.export();

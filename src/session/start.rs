@@ -77,6 +77,7 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
     let mut threads: Vec<ThreadTime> =
         sampler.cpu_times_ns().into_iter().map(|(component, cpu_time_ns)| ThreadTime { component, cpu_time_ns }).collect();
     threads.push(ThreadTime { component: "pump", cpu_time_ns: Arc::clone(&pump_time) });
+    threads.extend(push.iter().map(|push| ThreadTime { component: "push", cpu_time_ns: push.cpu_time_ns() }));
     let sinks = Sinks {
         files: config.files.then(|| FileSink::new(files_directory(&config.directory, &about.identity))),
         push,

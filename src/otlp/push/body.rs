@@ -8,6 +8,8 @@ use hyper::body::Bytes;
 
 use super::split::Split;
 use crate::config::{Endpoint, Protocol};
+use crate::model::Span;
+use crate::otlp::encode::Encoder;
 
 /// The most bytes of one body before compression: gRPC servers take 4 MiB unless told otherwise.
 pub(super) const MOST_BYTES: usize = (4 << 20) - 1024;
@@ -59,6 +61,26 @@ impl Format {
         }
     }
 
+    /// The bodies of spans, in order, without making a request of them: several times cheaper.
+    pub(super) fn span_bodies(self, encoder: &Encoder, spans: &[Span], most_bytes: usize) -> Vec<Body> {
+        let mut bodies = Vec::with_capacity(1);
+        let mut rest = vec![spans];
+        while let Some(part) = rest.pop() {
+            let mut bytes = Vec::new();
+            match self.protocol {
+                Protocol::HttpProtobuf | Protocol::Grpc => encoder.write_traces(part, &mut bytes),
+                Protocol::HttpJson => encoder.write_traces_json(part, &mut bytes),
+            }
+            if part.len() > 1 && bytes.len() > most_bytes {
+                let (first, second) = part.split_at(part.len() / 2);
+                rest.extend([second, first]);
+            } else if !part.is_empty() {
+                bodies.push(Body { items: part.len() as u64, bytes: self.wrap(bytes) });
+            }
+        }
+        bodies
+    }
+
     fn encode<R: Split>(self, request: &R) -> Vec<u8> {
         match self.protocol {
             Protocol::HttpProtobuf | Protocol::Grpc => request.encode_to_vec(),
@@ -106,7 +128,46 @@ mod tests {
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
     use prost::Message as _;
 
-    use super::*;
+    use super::{Format, Protocol};
+    use crate::model;
+    use crate::otlp::encode::Encoder;
+
+    fn model_span(number: u8) -> model::Span {
+        model::Span {
+            trace_id: model::TraceId([1; 16]),
+            span_id: model::SpanId([number; 8]),
+            parent_span_id: None,
+            parent_is_remote: false,
+            name: "x".repeat(200).into(),
+            begin_ns: 1,
+            end_ns: 2,
+            attributes: Vec::new(),
+            events: Vec::new(),
+            links: Vec::new(),
+            error_type: None,
+        }
+    }
+
+    #[test]
+    fn spans_without_a_request_are_cut_in_order_too() {
+        let spans: Vec<model::Span> = (1..=20).map(model_span).collect();
+        for protocol in [Protocol::HttpProtobuf, Protocol::HttpJson, Protocol::Grpc] {
+            let bodies = Format { protocol, gzip: false }.span_bodies(&Encoder::new(&[]), &spans, 1500);
+            assert!(bodies.len() > 3 && bodies.iter().all(|body| body.bytes.len() <= 1505), "{protocol:?}");
+            assert_eq!(bodies.iter().map(|body| body.items).sum::<u64>(), 20);
+            if protocol == Protocol::HttpProtobuf {
+                let ids: Vec<u8> = bodies
+                    .iter()
+                    .flat_map(|body| ExportTraceServiceRequest::decode(&body.bytes[..]).unwrap().resource_spans)
+                    .flat_map(|group| group.scope_spans)
+                    .flat_map(|scope| scope.spans)
+                    .map(|span| span.span_id[0])
+                    .collect();
+                assert_eq!(ids, (1..=20).collect::<Vec<u8>>());
+            }
+        }
+        assert!(Format { protocol: Protocol::Grpc, gzip: false }.span_bodies(&Encoder::new(&[]), &[], 1500).is_empty());
+    }
 
     fn request(spans: &[usize]) -> ExportTraceServiceRequest {
         let spans = spans.iter().enumerate().map(|(place, length)| Span {

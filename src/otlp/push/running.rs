@@ -18,7 +18,8 @@ use super::tls::TlsConfigs;
 use super::worker::{Shared, Worker, run_all};
 use super::{Export, PushOutcome};
 use crate::config::{Config, Endpoint};
-use crate::model::{Delivery, Signal};
+use crate::model::{Delivery, Signal, Span};
+use crate::otlp::encode::Encoder;
 
 /// Sends to the endpoints of a configuration, from a thread of its own.
 pub struct Push {
@@ -58,6 +59,15 @@ impl Push {
             Export::Traces(request) => self.hand_over(request),
             Export::Metrics(request) => self.hand_over(request),
             Export::Logs(request) => self.hand_over(request),
+        }
+    }
+
+    /// As [`send`](Self::send), for spans as they are: several times cheaper than by way of a request.
+    pub fn send_spans(&self, encoder: &Encoder, spans: &[Span]) {
+        if let Some(format) = self.formats[Signal::Traces as usize] {
+            for body in format.span_bodies(encoder, spans, MOST_BYTES) {
+                self.ledger.hand_over(Signal::Traces, body);
+            }
         }
     }
 
