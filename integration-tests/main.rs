@@ -5,6 +5,8 @@ mod architecture;
 mod documents;
 mod examples;
 mod gpu_sources;
+mod hook;
+mod journal;
 mod metrics_document;
 mod stack;
 mod surroundings;
@@ -12,5 +14,6 @@ mod surroundings;
 mod support {
     pub(crate) mod backends;
     pub(crate) mod invariants;
+    pub(crate) mod recording;
     pub(crate) mod trainee;
 }
