@@ -32,9 +32,17 @@ check: ## formatting, lints, documentation, architecture, each feature alone
 	cargo test --features cli --test integration --locked architecture
 
 .PHONY: test
-test: backends ## everything: unit, property, integration tests with the real back ends, examples, doc tests, loom
-	cargo test $(ALL) --locked
-	$(MAKE) loom
+test: backends ## everything: unit, property, integration tests with the real back ends, doc tests, examples, loom
+	cargo test --workspace --exclude stepline-wine --all-features --locked
+	$(MAKE) loom examples
+
+.PHONY: examples
+examples: ## run the main job with stepline on and off: it computes the same, bit by bit
+	cargo build --release --locked -p stepline-wine --example wine
+	off=$$(STEPLINE_DISABLED=1 target/release/examples/wine --epochs 4 --passes 10 --print-checksum | grep checksum) && \
+	on=$$(STEPLINE_DIR=target/examples STEPLINE_GPU=mirror STEPLINE_SAMPLE_INTERVAL=100 \
+		target/release/examples/wine --epochs 4 --passes 10 --print-checksum | grep checksum) && \
+	echo "off: $$off, on: $$on" && test "$$off" = "$$on"
 
 .PHONY: loom
 loom: ## the model of the journal's claim, publish, consume

@@ -2,6 +2,12 @@
 //!
 //! Each figure comes from a process of its own (this program again, with a word that says what to do), so that none inherits another's
 //! warm memory. CPU times are those of the kernel's own account, in nanoseconds. Prints a table and merges `target/bench.json`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a program for the terminal that ends when something fails"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -59,7 +65,12 @@ fn all() {
     ];
     for row in &rows {
         let budget = row["budget"].as_f64().map_or(String::from("-"), |budget| format!("{budget}"));
-        println!("{:<32} {:>10.3} {:<12} budget {budget}", row["id"].as_str().unwrap_or(""), row["value"].as_f64().unwrap_or(f64::NAN), row["unit"].as_str().unwrap_or(""));
+        println!(
+            "{:<32} {:>10.3} {:<12} budget {budget}",
+            row["id"].as_str().unwrap_or(""),
+            row["value"].as_f64().unwrap_or(f64::NAN),
+            row["unit"].as_str().unwrap_or("")
+        );
     }
     merge(&rows);
 }
@@ -178,7 +189,8 @@ fn process_cpu_ms() -> f64 {
 }
 
 fn start_sink() -> (Child, String) {
-    let mut child = Command::new(env::current_exe().expect("this program")).arg("sink").stdout(Stdio::piped()).spawn().expect("the sink starts");
+    let mut child =
+        Command::new(env::current_exe().expect("this program")).arg("sink").stdout(Stdio::piped()).spawn().expect("the sink starts");
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().expect("its output")).read_line(&mut line).expect("its address");
     (child, line.trim().to_owned())

@@ -47,6 +47,13 @@ impl<'a> PhaseGuard<'a> {
         Self { open: Some(Open { hook, step: None, phase }), failed: AtomicBool::new(false) }
     }
 
+    /// It was no phase after all.
+    pub(super) fn cancel(mut self) {
+        if let Some(Open { hook, step: Some(step), phase }) = self.open.take().filter(|open| open.hook.writer.is_ours()) {
+            hook.writer.step_phase_cancelled(hook.writer.now(), &step, phase);
+        }
+    }
+
     fn live(&self) -> Option<&Open<'a>> {
         self.open.as_ref().filter(|open| open.hook.writer.is_ours())
     }

@@ -246,9 +246,13 @@ impl<I: Iterator> Iterator for MicroSteps<'_, '_, I> {
     type Item = I::Item;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.step.phase(Phase::DATA_WAIT, || self.batches.next());
+        let wait = self.step.enter(Phase::DATA_WAIT);
+        let batch = self.batches.next();
         if batch.is_some() {
+            drop(wait);
             self.step.micro_step();
+        } else {
+            wait.cancel();
         }
         batch
     }

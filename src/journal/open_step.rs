@@ -130,6 +130,17 @@ impl StepEntry<'_> {
         }
     }
 
+    /// Takes back the phase that was opened last, if this is it; otherwise it ends. On the step's own thread only.
+    pub(crate) fn cancel(self, place: u8, end: u64) {
+        let count = self.words[PHASES_AT].load(Ordering::Relaxed) as u8;
+        if place + 1 == count {
+            let around = self.phase_words(usize::from(place))[2].load(Ordering::Relaxed) >> 8;
+            self.words[PHASES_AT].store(counts(place, around as u8), Ordering::Release);
+        } else {
+            self.exit(place, end, true);
+        }
+    }
+
     /// Adds a number; `false` when the list is full.
     #[inline]
     pub(crate) fn scalar(self, scalar: u8, bits: u64) -> bool {

@@ -326,6 +326,19 @@ impl Writer {
         }
     }
 
+    /// A phase of a step turns out not to be one: there was nothing to wait for.
+    pub fn step_phase_cancelled(&self, ticks: u64, step: &OpenStep, phase: OpenPhase) {
+        match phase.0 {
+            PhasePlace::Listed { place } if this_thread() == step.owner => {
+                if let Some(entry) = self.entry(step) {
+                    entry.cancel(place, ticks);
+                }
+            }
+            // Rare (another thread, a full list), and then it is a phase like others.
+            PhasePlace::Listed { .. } | PhasePlace::Standing { .. } => self.step_phase_ended(ticks, step, phase, false),
+        }
+    }
+
     /// A free-standing phase begins.
     pub fn phase_began(&self, ticks: u64, owner: Owner, phase: Phase) -> OpenPhase {
         let ordinal = self.next_phase.fetch_add(1, Ordering::Relaxed);

@@ -99,7 +99,8 @@ impl SummaryBuilder {
                 _ => stretches.push((number, segment)),
             }
         }
-        let numbered = stretches.into_iter().map(|(number, mut part)| {
+        // A short run has fewer segments than stretches: they are counted, not placed.
+        let numbered = stretches.into_iter().zip(0..).map(|((_, mut part), number)| {
             part.summary.epoch = number;
             part
         });
