@@ -1,6 +1,7 @@
 //! A training program for tests: real arithmetic, and whatever else the test asks for, as `name=value` arguments.
 //!
 //! Prints the result of its arithmetic on standard output, so that a test can compare runs with and without stepline bit by bit.
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a program for tests, which ends when something fails")]
 
 use std::time::{Duration, Instant};
 

@@ -172,7 +172,7 @@ fn target(finder: &mut Finder<'_>, settings: &Settings, signal: Signal, meaning:
             Ok(url) => Some(url),
             Err(bad) => {
                 complain(&bad.why);
-                bad.instead
+                bad.instead.map(|value| *value)
             }
         };
         if let Some(url) = url {
@@ -218,7 +218,7 @@ fn http_target(text: &str, is_base: bool, signal: Signal) -> Read<Url> {
     }
     match complaint {
         None => Ok(url),
-        Some(why) => Err(Bad { why, instead: Some(url) }),
+        Some(why) => Err(Bad::but(why, url)),
     }
 }
 
@@ -233,7 +233,7 @@ fn grpc_target(text: &str, insecure: bool) -> Read<Url> {
     url.path.clear();
     url.query = None;
     if has_path {
-        return Err(Bad { why: "has a path, which gRPC does not take".to_owned(), instead: Some(url) });
+        return Err(Bad::but("has a path, which gRPC does not take".to_owned(), url));
     }
     Ok(url)
 }

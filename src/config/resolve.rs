@@ -132,7 +132,7 @@ fn disabled(finder: &mut Finder<'_>) -> bool {
 }
 
 fn wrap<T>(read: Read<T>) -> Read<Option<T>> {
-    read.map(Some).map_err(|bad| Bad { why: bad.why, instead: bad.instead.map(Some) })
+    read.map(Some).map_err(|bad| Bad { why: bad.why, instead: bad.instead.map(|value| Box::new(Some(*value))) })
 }
 
 fn show_switch(value: &Option<bool>) -> String {
@@ -198,7 +198,7 @@ fn bounded<T: Default>(finder: &mut Finder<'_>, setting: &str, found: String, re
     match read {
         Ok(value) => value,
         Err(bad) => {
-            let value = bad.instead.unwrap_or_default();
+            let value = bad.instead.map(|value| *value).unwrap_or_default();
             finder.warn(format!("{setting} was set to {found} in code, which {}: {} is used", bad.why, show(&value)));
             value
         }
@@ -218,7 +218,7 @@ fn text(text: &str) -> Read<Option<String>> {
     }
     if text.chars().count() > LONGEST_NAME {
         let start = text.chars().take(LONGEST_NAME).collect();
-        return Err(Bad { why: format!("is longer than {LONGEST_NAME} characters"), instead: Some(Some(start)) });
+        return Err(Bad::but(format!("is longer than {LONGEST_NAME} characters"), Some(start)));
     }
     Ok(Some(text.to_owned()))
 }

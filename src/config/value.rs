@@ -11,12 +11,16 @@ use super::environment::Environment;
 pub(super) struct Bad<T> {
     pub(super) why: String,
     /// Used in its place; without it the next variable is asked.
-    pub(super) instead: Option<T>,
+    pub(super) instead: Option<Box<T>>,
 }
 
 impl<T> Bad<T> {
     pub(super) fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), instead: None }
+    }
+
+    pub(super) fn but(why: impl Into<String>, instead: T) -> Self {
+        Self { why: why.into(), instead: Some(Box::new(instead)) }
     }
 }
 
@@ -60,7 +64,7 @@ impl Finder<'_> {
                 Ok(value) => Some(value),
                 Err(bad) => {
                     faults.push(format!("{name}={} {}", shown(text), bad.why));
-                    bad.instead
+                    bad.instead.map(|value| *value)
                 }
             };
             if let Some(value) = value {
@@ -104,7 +108,7 @@ pub(super) fn otel_switch(text: &str) -> Read<bool> {
     } else if text.eq_ignore_ascii_case("false") {
         Ok(false)
     } else {
-        Err(Bad { why: "is neither true nor false".to_owned(), instead: Some(false) })
+        Err(Bad::but("is neither true nor false".to_owned(), false))
     }
 }
 
@@ -122,9 +126,9 @@ pub(super) fn milliseconds(text: &str, least: Duration, most: Duration) -> Read<
 
 pub(super) fn within(value: Duration, least: Duration, most: Duration) -> Read<Duration> {
     if value < least {
-        Err(Bad { why: format!("is less than the least, {} ms", least.as_millis()), instead: Some(least) })
+        Err(Bad::but(format!("is less than the least, {} ms", least.as_millis()), least))
     } else if value > most {
-        Err(Bad { why: format!("is more than the most, {} ms", most.as_millis()), instead: Some(most) })
+        Err(Bad::but(format!("is more than the most, {} ms", most.as_millis()), most))
     } else {
         Ok(value)
     }
@@ -153,9 +157,9 @@ pub(super) fn size(text: &str, least: u64, most: u64) -> Read<u64> {
 
 pub(super) fn size_within(value: u64, least: u64, most: u64) -> Read<u64> {
     if value < least {
-        Err(Bad { why: format!("is less than the least, {}", bytes(least)), instead: Some(least) })
+        Err(Bad::but(format!("is less than the least, {}", bytes(least)), least))
     } else if value > most {
-        Err(Bad { why: format!("is more than the most, {}", bytes(most)), instead: Some(most) })
+        Err(Bad::but(format!("is more than the most, {}", bytes(most)), most))
     } else {
         Ok(value)
     }
