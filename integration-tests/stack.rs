@@ -16,7 +16,7 @@ use crate::support::trainee::{Finished, Trainee};
 const SPIKE_EPOCH: u64 = 2;
 const SPIKE_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
 /// How long the servers may take to show what they have accepted.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn over_http_protobuf() {
