@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod architecture;
+mod cli;
 mod documents;
 mod examples;
 mod gpu_sources;

@@ -1,6 +1,7 @@
 //! The command line: `stepline report`, `stepline doctor`.
 
 mod doctor;
+mod output;
 mod report;
 
 use std::process::ExitCode;
