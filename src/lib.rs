@@ -48,6 +48,9 @@
 
 // The rooms are reachable for the tests, the fuzzer, the benches and the Python package, and are no part of the public API:
 // that is what this file re-exports by name.
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 #[doc(hidden)]
 pub mod clock;
 #[doc(hidden)]
