@@ -12,7 +12,8 @@ fn run(name: &str) -> (String, String, Vec<std::path::PathBuf>) {
     let output = command.env("STEPLINE_GPU", "mirror").env("STEPLINE_SAMPLE_INTERVAL", "100").output().expect("the example runs");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
-    let runs: Vec<_> = std::fs::read_dir(directory.path().join("stepline-runs")).expect("files").map(|entry| entry.unwrap().path()).collect();
+    let runs: Vec<_> =
+        std::fs::read_dir(directory.path().join("stepline-runs")).expect("files").map(|entry| entry.unwrap().path()).collect();
     let mut files = Vec::new();
     for run in &runs {
         let of_run = invariants::files_of(run);
