@@ -60,6 +60,7 @@ pub(crate) fn create(path: &Path, bytes: u64) -> Result<File, JournalError> {
 /// Makes a directory that only its owner can use, or sees that it is one.
 fn private_directory(path: &Path) -> Result<(), JournalError> {
     let refused = |reason: String| JournalError::Directory { path: path.to_owned(), reason };
+    #[cfg_attr(not(unix), allow(unused_mut))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
