@@ -3,6 +3,8 @@
 
 mod architecture;
 mod cli;
+mod configuration;
+mod delivery;
 mod documents;
 mod examples;
 mod gpu_sources;
@@ -15,6 +17,7 @@ mod surroundings;
 mod support {
     pub(crate) mod backends;
     pub(crate) mod invariants;
+    pub(crate) mod otlp_sink;
     pub(crate) mod recording;
     pub(crate) mod trainee;
 }

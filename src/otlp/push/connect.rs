@@ -1,6 +1,7 @@
 //! A connection to an endpoint: address, proxy, TLS. Remembers the first bytes that come back, which tell what the server speaks.
 
 use std::cell::RefCell;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -15,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::hints::{self, Wire};
+use super::hints::{self, Trouble, Wire};
 use super::tls::TlsConfigs;
 use crate::config::{Endpoint, Proxy, Url};
 
@@ -31,31 +32,82 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 /// What hyper talks through.
 pub(super) type Io = TokioIo<Watched>;
 
-/// The first bytes that came back on a connection.
+/// What is known of a connection beside the answers: the first bytes that came back, and how it ended.
 #[derive(Debug, Clone, Default)]
-pub(super) struct First(Rc<RefCell<Vec<u8>>>);
+pub(super) struct Watch(Rc<RefCell<Known>>);
 
-impl First {
-    /// What seems to be mixed up.
-    pub(super) fn mixed_up(&self, wire: Wire, url: &Url) -> Option<String> {
-        hints::mixed_up(wire, &self.0.borrow(), url)
+#[derive(Debug, Default)]
+struct Known {
+    first: Vec<u8>,
+    end: Option<Trouble>,
+}
+
+impl Watch {
+    /// Runs the connection to its end. What goes wrong on it goes wrong for the request that is on it, which is told less, though.
+    pub(super) async fn over(self, connection: impl Future<Output = hyper::Result<()>>) {
+        if let Err(error) = connection.await {
+            self.0.borrow_mut().end.get_or_insert_with(|| Trouble::of(&error));
+        }
+    }
+
+    /// Why a request got no answer, for people.
+    pub(super) fn trouble(&self, wire: Wire, url: &Url, error: &hyper::Error) -> String {
+        let known = self.0.borrow();
+        let of_request = Trouble::of(error);
+        if let Some(tls) = [Some(&of_request), known.end.as_ref()].into_iter().flatten().find(|trouble| trouble.is_tls) {
+            return tls.text.clone();
+        }
+        hints::mixed_up(wire, &known.first, url).unwrap_or_else(|| match &known.end {
+            Some(end) if error.is_canceled() => end.text.clone(),
+            _ => of_request.text,
+        })
     }
 }
 
-/// A stream whose first bytes are remembered.
+/// A stream that is watched.
 pub(super) struct Watched {
     stream: Box<dyn Stream>,
-    first: First,
+    watch: Watch,
+    held_back: Option<io::Error>,
+}
+
+impl Watched {
+    /// A write that fails ends the connection, and with it the reading: what the server said before it closed its end lies there
+    /// unread, and tells what it speaks. So the failure is held back until that has been read.
+    fn held<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut Box<dyn Stream>>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let error = match self.held_back.take() {
+            Some(error) => error,
+            None => match write(Pin::new(&mut self.stream), context) {
+                Poll::Ready(Err(error)) => error,
+                other => return other,
+            },
+        };
+        let nothing_yet = self.watch.0.borrow().first.is_empty();
+        let mut bytes = [0; FIRST_BYTES];
+        if nothing_yet && Pin::new(&mut *self).poll_read(context, &mut ReadBuf::new(&mut bytes)).is_pending() {
+            self.held_back = Some(error);
+            return Poll::Pending;
+        }
+        Poll::Ready(Err(error))
+    }
 }
 
 impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let mut first = self.first.0.borrow_mut();
-        let room = FIRST_BYTES.saturating_sub(first.len());
+        let mut known = self.watch.0.borrow_mut();
+        if let Poll::Ready(Err(error)) = &result {
+            // On its way up HTTP/2 makes a mere text of it.
+            known.end = Some(Trouble::of(error));
+        }
+        let room = FIRST_BYTES.saturating_sub(known.first.len());
         if room > 0 {
-            first.extend(buffer.filled().iter().skip(before).take(room));
+            known.first.extend(buffer.filled().iter().skip(before).take(room));
         }
         result
     }
@@ -63,23 +115,27 @@ impl AsyncRead for Watched {
 
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        self.held(context, |stream, context| stream.poll_write(context, bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        self.held(context, |stream, context| stream.poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    /// One after the other. The system's call for several at once would raise SIGPIPE on a closed connection, which ends a process
+    /// that has not switched it off; the one for a single one does not.
+    fn poll_write_vectored(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let first = bytes.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
+        self.poll_write(context, first)
     }
 
+    /// So that hyper does not copy bodies to have them in one piece.
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 }
 
@@ -87,7 +143,7 @@ impl AsyncWrite for Watched {
 ///
 /// # Errors
 /// Why it cannot be had, for people.
-pub(super) async fn connect(endpoint: &Endpoint, url: &Url, wire: Wire, tls: &TlsConfigs) -> Result<(Io, First), String> {
+pub(super) async fn connect(endpoint: &Endpoint, url: &Url, wire: Wire, tls: &TlsConfigs) -> Result<(Io, Watch), String> {
     let tcp = match &endpoint.proxy {
         None => tcp(url, endpoint.timeout).await?,
         Some(proxy) => {
@@ -102,12 +158,12 @@ pub(super) async fn connect(endpoint: &Endpoint, url: &Url, wire: Wire, tls: &Tl
         let config = tls.of(endpoint, wire)?;
         let name = ServerName::try_from(url.host.clone()).map_err(|_| format!("{:?} is no name that a certificate can hold", url.host))?;
         let stream = TlsConnector::from(config).connect(name, tcp).await;
-        Box::new(stream.map_err(|error| hints::describe(&error))?)
+        Box::new(stream.map_err(|error| Trouble::of(&error).text)?)
     } else {
         Box::new(tcp)
     };
-    let first = First::default();
-    Ok((TokioIo::new(Watched { stream, first: first.clone() }), first))
+    let watch = Watch::default();
+    Ok((TokioIo::new(Watched { stream, watch: watch.clone(), held_back: None }), watch))
 }
 
 async fn tcp(url: &Url, patience: Duration) -> Result<TcpStream, String> {

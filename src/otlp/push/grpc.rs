@@ -18,8 +18,8 @@ use prost::Message;
 
 use super::answer::{self, Answer, Status};
 use super::body::Body;
-use super::connect::{First, connect};
-use super::hints::{self, Wire};
+use super::connect::{Watch, connect};
+use super::hints::{Trouble, Wire};
 use super::retry::{asked, retry_after};
 use super::tls::TlsConfigs;
 use crate::config::{Endpoint, Url};
@@ -109,7 +109,7 @@ pub(super) struct GrpcSender {
     uri: Uri,
     headers: HeaderMap,
     tls: Rc<TlsConfigs>,
-    connection: Option<(SendRequest<Full<Bytes>>, First)>,
+    connection: Option<(SendRequest<Full<Bytes>>, Watch)>,
 }
 
 impl GrpcSender {
@@ -161,36 +161,29 @@ impl GrpcSender {
         }
     }
 
-    async fn open(&self) -> Result<(SendRequest<Full<Bytes>>, First), String> {
-        let (io, first) = connect(&self.endpoint, &self.url, Wire::Grpc, &self.tls).await?;
+    async fn open(&self) -> Result<(SendRequest<Full<Bytes>>, Watch), String> {
+        let (io, watch) = connect(&self.endpoint, &self.url, Wire::Grpc, &self.tls).await?;
         let handshake = Builder::new(Local)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .max_send_buf_size(SEND_BUFFER)
             .handshake(io)
             .await;
-        let (sender, connection) = handshake.map_err(|error| self.trouble(&error, &first))?;
-        tokio::task::spawn_local(async move {
-            // What goes wrong on the connection goes wrong for the request that is on it, too.
-            let _ = connection.await;
-        });
-        Ok((sender, first))
-    }
-
-    fn trouble(&self, error: &hyper::Error, first: &First) -> String {
-        first.mixed_up(Wire::Grpc, &self.url).unwrap_or_else(|| hints::describe(error))
+        let (sender, connection) = handshake.map_err(|error| watch.trouble(Wire::Grpc, &self.url, &error))?;
+        tokio::task::spawn_local(watch.clone().over(connection));
+        Ok((sender, watch))
     }
 
     /// Sends a body on a connection, which is kept if all goes well.
-    async fn on(&mut self, (mut sender, first): (SendRequest<Full<Bytes>>, First), body: &Body) -> Result<Answer, String> {
+    async fn on(&mut self, (mut sender, watch): (SendRequest<Full<Bytes>>, Watch), body: &Body) -> Result<Answer, String> {
         let mut request = Request::new(Full::new(body.bytes.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        sender.ready().await.map_err(|error| self.trouble(&error, &first))?;
-        let response = sender.send_request(request).await.map_err(|error| self.trouble(&error, &first))?;
+        sender.ready().await.map_err(|error| watch.trouble(Wire::Grpc, &self.url, &error))?;
+        let response = sender.send_request(request).await.map_err(|error| watch.trouble(Wire::Grpc, &self.url, &error))?;
         let answer = self.answer(response, body.items).await?;
-        self.connection = Some((sender, first));
+        self.connection = Some((sender, watch));
         Ok(answer)
     }
 
@@ -213,7 +206,7 @@ impl GrpcSender {
             return Ok(of_http(head.status.as_u16(), &answer::message(&body, content_type), wait));
         }
         let collected = Limited::new(incoming, MOST_ANSWER).collect().await;
-        let collected = collected.map_err(|error| format!("the answer broke off: {}", hints::describe(error.as_ref())))?;
+        let collected = collected.map_err(|error| format!("the answer broke off: {}", Trouble::of(error.as_ref()).text))?;
         let trailers = collected.trailers().cloned();
         let body = collected.to_bytes();
         match trailers {

@@ -34,10 +34,11 @@ pub(super) fn mixed_up(wire: Wire, first: &[u8], url: &Url) -> Option<String> {
             "it closed the connection without an answer. Port 4317 is usually gRPC's: set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or use port 4318"
                 .to_owned(),
         ),
-        Wire::Grpc if first.is_empty() && port == 4318 => Some(
-            "it closed the connection without an answer. Port 4318 is usually HTTP's: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or use port 4317"
-                .to_owned(),
-        ),
+        // A server of HTTP/2 speaks first.
+        Wire::Grpc if first.is_empty() => Some(format!(
+            "it closed the connection without a word of HTTP/2: is it a gRPC server? \
+             Port {port} may be one for HTTP (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf); gRPC's is usually 4317"
+        )),
         _ => None,
     }
 }
@@ -47,24 +48,34 @@ fn is_http2(first: &[u8]) -> bool {
     first.len() >= 9 && first[0] == 0 && first[3] == 4 && first[5..9] == [0; 4]
 }
 
-/// An error of the connection, with all that stands behind it.
-pub(super) fn describe(error: &(dyn Error + 'static)) -> String {
-    let mut text = String::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(tls) = tls_error(error) {
-            return tls_trouble(tls);
-        }
-        let part = error.to_string();
-        if !text.contains(&part) {
-            if !text.is_empty() {
-                text.push_str(": ");
+/// An error of a connection, for people.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// All that stands behind it, in one line.
+    pub(super) text: String,
+    /// Whether it is about TLS, in which case nothing else needs to be guessed.
+    pub(super) is_tls: bool,
+}
+
+impl Trouble {
+    pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut text = String::new();
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(tls) = tls_error(error) {
+                return Self { text: tls_trouble(tls), is_tls: true };
             }
-            text.push_str(&part);
+            let part = error.to_string();
+            if !text.contains(&part) {
+                if !text.is_empty() {
+                    text.push_str(": ");
+                }
+                text.push_str(&part);
+            }
+            next = error.source();
         }
-        next = error.source();
+        Self { text, is_tls: false }
     }
-    text
 }
 
 fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
@@ -84,12 +95,15 @@ fn tls_trouble(error: &rustls::Error) -> String {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "the server's certificate is for another host than the endpoint names".to_owned()
             }
-            CertificateError::UnknownIssuer => "nobody whom this host trusts has signed the server's certificate: \
+            // The signature is bad where another authority of the same name is trusted.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                "nobody whom this host trusts has signed the server's certificate: \
                  set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of the authority that did"
-                .to_owned(),
+                    .to_owned()
+            }
             other => format!("the server's certificate is not accepted: {other:?}"),
         },
-        rustls::Error::InvalidMessage(_) => "the server does not speak TLS here: should the endpoint begin with http://?".to_owned(),
+        rustls::Error::InvalidMessage(_) => "the server does not speak TLS here: the endpoint should perhaps begin with http://".to_owned(),
         rustls::Error::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::BadCertificate
@@ -154,7 +168,7 @@ mod tests {
             (Wire::Http, &settings[..], "http://h:4317", Some("speaks gRPC")),
             (Wire::Grpc, b"HTTP/1.1 400 Bad Request", "http://h:4318", Some("speaks HTTP")),
             (Wire::Http, b"", "http://h:4317", Some("4317")),
-            (Wire::Grpc, b"", "http://h:4318", Some("4318")),
+            (Wire::Grpc, b"", "http://h:4318", Some("4318 may be one for HTTP")),
             (Wire::Http, &[0x15, 3, 1, 0, 2], "http://h:4318", Some("https://")),
             (Wire::Http, b"HTTP/1.1 200 OK", "http://h:4318", None),
             (Wire::Grpc, &settings[..], "http://h:4317", None),

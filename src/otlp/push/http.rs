@@ -11,8 +11,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
 use super::answer::{self, Answer};
 use super::body::Body;
-use super::connect::{First, connect, proxy_authorization};
-use super::hints::{self, Wire};
+use super::connect::{Watch, connect, proxy_authorization};
+use super::hints::{self, Trouble, Wire};
 use super::retry::retry_after;
 use super::tls::TlsConfigs;
 use crate::config::{Endpoint, Protocol, Url};
@@ -29,7 +29,7 @@ pub(super) struct HttpSender {
     uri: Uri,
     headers: HeaderMap,
     tls: Rc<TlsConfigs>,
-    connection: Option<(SendRequest<Full<Bytes>>, First)>,
+    connection: Option<(SendRequest<Full<Bytes>>, Watch)>,
 }
 
 impl HttpSender {
@@ -78,32 +78,26 @@ impl HttpSender {
         }
     }
 
-    async fn open(&self) -> Result<(SendRequest<Full<Bytes>>, First), String> {
-        let (io, first) = connect(&self.endpoint, &self.url, Wire::Http, &self.tls).await?;
+    async fn open(&self) -> Result<(SendRequest<Full<Bytes>>, Watch), String> {
+        let (io, watch) = connect(&self.endpoint, &self.url, Wire::Http, &self.tls).await?;
         let handshake = Builder::new().max_buf_size(BUFFER).handshake(io).await;
-        let (sender, connection) = handshake.map_err(|error| hints::describe(&error))?;
-        tokio::task::spawn_local(async move {
-            // What goes wrong on the connection goes wrong for the request that is on it, too.
-            let _ = connection.await;
-        });
-        Ok((sender, first))
+        let (sender, connection) = handshake.map_err(|error| Trouble::of(&error).text)?;
+        tokio::task::spawn_local(watch.clone().over(connection));
+        Ok((sender, watch))
     }
 
     /// Sends a body on a connection, which is kept if all goes well.
-    async fn on(&mut self, (mut sender, first): (SendRequest<Full<Bytes>>, First), body: &Body) -> Result<Answer, String> {
+    async fn on(&mut self, (mut sender, watch): (SendRequest<Full<Bytes>>, Watch), body: &Body) -> Result<Answer, String> {
         let mut request = Request::new(Full::new(body.bytes.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        let trouble = |error: hyper::Error| match first.mixed_up(Wire::Http, &self.url) {
-            Some(hint) => hint,
-            None => hints::describe(&error),
-        };
+        let trouble = |error: hyper::Error| watch.trouble(Wire::Http, &self.url, &error);
         sender.ready().await.map_err(trouble)?;
         let response = sender.send_request(request).await.map_err(trouble)?;
         let (answer, is_whole) = self.answer(response, body.items).await?;
         if is_whole {
-            self.connection = Some((sender, first));
+            self.connection = Some((sender, watch));
         }
         Ok(answer)
     }
@@ -117,7 +111,7 @@ impl HttpSender {
         let is_whole = body.is_ok();
         if head.status.is_success() {
             // Cut off in the middle, it is not known what the server took.
-            let body = body.map_err(|error| format!("the answer broke off: {}", hints::describe(error.as_ref())))?;
+            let body = body.map_err(|error| format!("the answer broke off: {}", Trouble::of(error.as_ref()).text))?;
             return Ok((answer::accepted(&body, content_type.contains("json"), items), is_whole));
         }
         let body = body.unwrap_or_default();

@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 use super::PushOutcome;
 use super::body::Body;
 use crate::model::{Delivery, Signal};
-use crate::notice::notice;
 
 /// Different reasons that are kept for one signal; a server that invents a new text each time must not fill the memory.
 const MOST_REASONS: usize = 8;
@@ -39,7 +38,7 @@ struct Books {
     reasons: [Vec<(String, u64)>; 3],
     /// Why the last attempt did not work, as long as none has worked since.
     trouble: [Option<String>; 3],
-    overflow_said: bool,
+    overflowed: bool,
     deadline: Option<Instant>,
     closed: bool,
 }
@@ -68,8 +67,8 @@ impl Ledger {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a body in; where there is no room the oldest go, of whichever signal.
-    pub(super) fn hand_over(&self, signal: Signal, body: Body) {
+    /// Takes a body in; where there is no room the oldest go, of whichever signal. Whether this was so for the first time.
+    pub(super) fn hand_over(&self, signal: Signal, body: Body) -> bool {
         let mut books = self.books();
         books.sequence += 1;
         let sequence = books.sequence;
@@ -79,16 +78,16 @@ impl Ledger {
         while books.bytes > self.most_bytes && books.drop_oldest(self.most_bytes) {
             overflowed = true;
         }
-        let say = overflowed && !books.overflow_said;
-        books.overflow_said |= overflowed;
+        let is_first = overflowed && !books.overflowed;
+        books.overflowed |= overflowed;
         drop(books);
-        if say {
-            notice!(
-                "{} MiB wait for the endpoint, which is the most (STEPLINE_QUEUE_SIZE): from now on the oldest are dropped and counted",
-                self.most_bytes >> 20
-            );
-        }
         self.work[signal as usize].notify_one();
+        is_first
+    }
+
+    /// How many bytes may wait.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most_bytes
     }
 
     /// The next body of a signal.

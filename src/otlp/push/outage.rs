@@ -11,8 +11,8 @@ use crate::notice::notice;
 const SHORT: Duration = Duration::from_secs(10);
 /// For so long after a recovery.
 const SOON: Duration = Duration::from_secs(60);
-/// Different refusals that are said for one signal.
-const MOST_REFUSALS: usize = 3;
+/// Different refusals and warnings that are said for one signal.
+const MOST_SAID: usize = 3;
 
 /// What has been said, and what is to be said when things get better.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Outages {
 struct State {
     failing: Option<Failing>,
     recovered_at: Option<Instant>,
-    refusals: Vec<String>,
+    said: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,11 @@ impl Outages {
         }
         failing.said = true;
         if !known {
-            notice!("cannot send {} to {url}: {why}. It is tried again until it works; what is recorded meanwhile waits", signal.name());
+            let end = if why.ends_with(['?', '.']) { "" } else { "." };
+            notice!(
+                "cannot send {} to {url}: {why}{end} It is tried again until it works; what is recorded meanwhile waits",
+                signal.name()
+            );
         }
     }
 
@@ -80,13 +84,13 @@ impl Outages {
         );
     }
 
-    /// The server will not take something, for a reason that is worth a line once.
-    pub(super) fn refused(&self, signal: Signal, items: u64, what: &str) {
+    /// The server will not take something, or warns of something: worth a line once.
+    pub(super) fn said(&self, signal: Signal, what: &str) {
         let mut signals = self.signals.borrow_mut();
-        let refusals = &mut signals[signal as usize].refusals;
-        if refusals.len() < MOST_REFUSALS && !refusals.iter().any(|other| other == what) {
-            refusals.push(what.to_owned());
-            notice!("{items} {} {what}. This is said once; the number of what is lost is said at the end", items_of(signal));
+        let said = &mut signals[signal as usize].said;
+        if said.len() < MOST_SAID && !said.iter().any(|other| other == what) {
+            said.push(what.to_owned());
+            notice!("{what}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{fmt, io, thread};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
-use super::body::{Format, MOST_BYTES};
+use super::body::{Body, Format, MOST_BYTES};
 use super::ledger::Ledger;
 use super::outage::Outages;
 use super::split::Split;
@@ -19,6 +19,7 @@ use super::worker::{Shared, Worker, run_all};
 use super::{Export, PushOutcome};
 use crate::config::{Config, Endpoint};
 use crate::model::{Delivery, Signal, Span};
+use crate::notice::notice;
 use crate::otlp::encode::Encoder;
 
 /// Sends to the endpoints of a configuration, from a thread of its own.
@@ -65,16 +66,23 @@ impl Push {
     /// As [`send`](Self::send), for spans as they are: several times cheaper than by way of a request.
     pub fn send_spans(&self, encoder: &Encoder, spans: &[Span]) {
         if let Some(format) = self.formats[Signal::Traces as usize] {
-            for body in format.span_bodies(encoder, spans, MOST_BYTES) {
-                self.ledger.hand_over(Signal::Traces, body);
-            }
+            self.take(Signal::Traces, format.span_bodies(encoder, spans, MOST_BYTES));
         }
     }
 
     fn hand_over<R: Split>(&self, request: R) {
         if let Some(format) = self.formats[R::SIGNAL as usize] {
-            for body in format.bodies(request, MOST_BYTES) {
-                self.ledger.hand_over(R::SIGNAL, body);
+            self.take(R::SIGNAL, format.bodies(request, MOST_BYTES));
+        }
+    }
+
+    fn take(&self, signal: Signal, bodies: Vec<Body>) {
+        for body in bodies {
+            if self.ledger.hand_over(signal, body) {
+                notice!(
+                    "{} MiB wait for the endpoint, which is the most (STEPLINE_QUEUE_SIZE): from now on the oldest are dropped and counted",
+                    self.ledger.most_bytes() >> 20
+                );
             }
         }
     }

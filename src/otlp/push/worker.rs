@@ -13,7 +13,7 @@ use super::body::Body;
 use super::grpc::GrpcSender;
 #[cfg(feature = "http")]
 use super::http::HttpSender;
-use super::ledger::{Ledger, Next};
+use super::ledger::{Ledger, Next, items_of};
 use super::outage::Outages;
 use super::retry::Backoff;
 use super::tls::TlsConfigs;
@@ -108,7 +108,7 @@ impl Worker {
             self.shared.cpu_time_ns.store(crate::clock::thread_cpu_time_ns(), Ordering::Relaxed);
             match answer {
                 Answer::Accepted { rejected, message } => return self.taken(&body, rejected, &message),
-                Answer::Refused { why } => return self.refused(&body, &why),
+                Answer::Refused { why } => return self.refused(&why),
                 Answer::Again { why, wait } => {
                     self.shared.ledger.trouble(self.signal, &format!("{}: {why}", self.url));
                     self.shared.outages.failed(self.signal, &self.authority, &self.url, &why, &self.shared.ledger);
@@ -127,18 +127,19 @@ impl Worker {
         };
         self.shared.ledger.taken(self.signal, rejected, what);
         if rejected > 0 {
-            self.shared.outages.refused(self.signal, rejected.min(body.items), &what());
+            let some = format!("of {} {}, {rejected} {}", body.items, items_of(self.signal), what());
+            self.shared.outages.said(self.signal, &some);
         } else if !message.is_empty() {
-            self.shared.outages.refused(self.signal, 0, &format!("were not taken by {}, which warns: {message:?}", self.url));
+            self.shared.outages.said(self.signal, &format!("{} took everything, but warns: {message:?}", self.url));
         }
     }
 
-    fn refused(&mut self, body: &Body, why: &str) {
+    fn refused(&mut self, why: &str) {
         self.backoff.reset();
         // It answered: whatever was wrong before is over.
         self.shared.outages.worked(self.signal, &self.shared.ledger);
         let what = format!("were refused by {}: {why}", self.url);
-        self.shared.outages.refused(self.signal, body.items, &what);
+        self.shared.outages.said(self.signal, &format!("{} {what}. They are lost; this is said once", items_of(self.signal)));
         self.shared.ledger.refused(self.signal, what);
     }
 
