@@ -33,12 +33,12 @@ fn whole() -> &'static [u8] {
         let epoch = writer.epoch_began(writer.now(), 5);
         for number in 0..3 {
             let step = writer.step_began(writer.now(), number, Some(epoch.0));
-            let phase = writer.step_phase_began(writer.now(), &step, Phase::FORWARD);
-            let inner = writer.step_phase_began(writer.now(), &step, writer.phase_name("own"));
+            let phase = writer.listed_phase_began(writer.now(), &step, Phase::FORWARD).unwrap_or_default();
+            let inner = writer.listed_phase_began(writer.now(), &step, writer.phase_name("own")).unwrap_or_default();
             writer.step_scalar(&step, Scalar::LOSS, f64::NAN);
             if number < 2 {
-                writer.step_phase_ended(writer.now(), &step, inner, false);
-                writer.step_phase_ended(writer.now(), &step, phase, false);
+                writer.listed_phase_ended(writer.now(), &step, inner);
+                writer.listed_phase_ended(writer.now(), &step, phase);
                 writer.step_ended(writer.now(), &step, true);
             }
         }

@@ -16,22 +16,21 @@ pub use run::{Closer, Run};
 pub use step::{MicroSteps, Step, Steps};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::journal::{OpenStep, Writer};
+use crate::journal::{StepAt, Writer};
 use crate::model::{Owner, Phase, Scalar};
 
 /// What all guards of a run share.
 pub struct Hook {
     pub(crate) writer: Arc<Writer>,
-    next_step: AtomicU64,
+    first_step: u64,
 }
 
 impl Hook {
     /// A hook that writes into this journal; the training's first step has the number `first_step`.
     #[must_use]
     pub fn new(writer: Arc<Writer>, first_step: u64) -> Self {
-        Self { writer, next_step: AtomicU64::new(first_step) }
+        Self { writer, first_step }
     }
 
     /// The hook, if this is the process that it belongs to.
@@ -41,20 +40,10 @@ impl Hook {
     }
 
     #[inline]
-    fn take_step_number(&self) -> u64 {
-        self.next_step.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn give_step_number_back(&self, number: u64) {
-        // Fails when another loop has taken a number since; then there is a gap, which harms nobody.
-        let _ = self.next_step.compare_exchange(number.wrapping_add(1), number, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    #[inline]
     fn phase(&self, name: PhaseName<'_>) -> Phase {
         match name {
             PhaseName::Known(phase) => phase,
-            PhaseName::Own(name) => self.writer.phase_name(name),
+            PhaseName::Own(name) => self.own_phase(name),
         }
     }
 
@@ -62,8 +51,19 @@ impl Hook {
     fn scalar(&self, name: ScalarName<'_>) -> Scalar {
         match name {
             ScalarName::Known(scalar) => scalar,
-            ScalarName::Own(name) => self.writer.scalar_name(name),
+            ScalarName::Own(name) => self.own_scalar(name),
         }
+    }
+
+    // Calls, so that the known names, which need nothing, can be looked at in passing.
+    #[inline(never)]
+    fn own_phase(&self, name: &str) -> Phase {
+        self.writer.phase_name(name)
+    }
+
+    #[inline(never)]
+    fn own_scalar(&self, name: &str) -> Scalar {
+        self.writer.scalar_name(name)
     }
 
     fn record(&self, owner: Owner, name: ScalarName<'_>, value: f64) {
@@ -77,7 +77,7 @@ impl Hook {
     /// A panic goes through the step. What was said about it before, by the user or by the phase that the panic went through first,
     /// is nearer to the cause.
     #[cold]
-    fn step_panicked(&self, step: &OpenStep) {
+    fn step_panicked(&self, step: &StepAt) {
         if self.writer.fail_step(step) {
             self.fail(Owner::Step(step.ordinal()), PANIC);
         }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Hook, PANIC, PhaseName, ScalarName, ScalarValue};
-use crate::journal::{OpenPhase, OpenStep};
-use crate::model::Owner;
+use crate::journal::{OpenPhase, StepAt};
+use crate::model::{Owner, Phase};
 
 /// A phase that is open: it ends when this is dropped.
 ///
@@ -23,43 +23,77 @@ pub struct PhaseGuard<'a> {
     failed: AtomicBool,
 }
 
-struct Open<'a> {
-    hook: &'a Hook,
-    step: Option<OpenStep>,
-    phase: OpenPhase,
+enum Open<'a> {
+    /// In its step's own list.
+    Listed { hook: &'a Hook, step: StepAt, place: u8 },
+    /// Beside it, or of something else than a step.
+    Standing { hook: &'a Hook, step: Option<StepAt>, phase: OpenPhase },
 }
 
 impl<'a> PhaseGuard<'a> {
+    #[inline]
     pub(super) fn none() -> Self {
         Self { open: None, failed: AtomicBool::new(false) }
     }
 
     #[inline]
-    pub(super) fn in_step(hook: &'a Hook, step: &OpenStep, name: PhaseName<'_>) -> Self {
-        let phase = hook.phase(name);
-        let phase = hook.writer.step_phase_began(hook.writer.now(), step, phase);
-        Self { open: Some(Open { hook, step: Some(*step), phase }), failed: AtomicBool::new(false) }
+    fn of(open: Open<'a>) -> Self {
+        Self { open: Some(open), failed: AtomicBool::new(false) }
+    }
+
+    #[inline]
+    pub(super) fn in_step(hook: &'a Hook, step: &StepAt, name: PhaseName<'_>) -> Self {
+        Self::in_step_now(hook, step, hook.phase(name))
+    }
+
+    // A call, and no part of the training's code: there it would be in the way of the training's registers. What is rare is a call at
+    // the end, so that it costs the others nothing.
+    #[inline(never)]
+    fn in_step_now(hook: &'a Hook, step: &StepAt, phase: Phase) -> Self {
+        match hook.writer.counter_now() {
+            Some(ticks) => Self::in_step_at(hook, step, phase, ticks),
+            None => Self::in_step_by_clock(hook, step, phase),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn in_step_by_clock(hook: &'a Hook, step: &StepAt, phase: Phase) -> Self {
+        Self::in_step_at(hook, step, phase, hook.writer.now())
+    }
+
+    #[inline]
+    pub(super) fn in_step_at(hook: &'a Hook, step: &StepAt, phase: Phase, begin: u64) -> Self {
+        match hook.writer.listed_phase_began(begin, step, phase) {
+            Some(place) => Self::of(Open::Listed { hook, step: *step, place }),
+            None => Self::beside(hook, step, phase, begin),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beside(hook: &'a Hook, step: &StepAt, phase: Phase, begin: u64) -> Self {
+        let phase = hook.writer.phase_began(begin, Owner::Step(step.ordinal()), phase);
+        Self::of(Open::Standing { hook, step: Some(*step), phase })
     }
 
     pub(super) fn standing(hook: &'a Hook, owner: Owner, name: PhaseName<'_>) -> Self {
         let phase = hook.phase(name);
         let phase = hook.writer.phase_began(hook.writer.now(), owner, phase);
-        Self { open: Some(Open { hook, step: None, phase }), failed: AtomicBool::new(false) }
+        Self::of(Open::Standing { hook, step: None, phase })
     }
 
-    /// It was no phase after all.
+    /// It was no phase after all. One that stands beside the list is rare, and then a phase like others.
     pub(super) fn cancel(mut self) {
-        if let Some(Open { hook, step: Some(step), phase }) = self.open.take().filter(|open| open.hook.writer.is_ours()) {
-            hook.writer.step_phase_cancelled(hook.writer.now(), &step, phase);
+        if let Some(Open::Listed { hook, step, place }) = self.live() {
+            hook.writer.listed_phase_cancelled(hook.writer.now(), step, *place);
+            self.open = None;
         }
     }
 
+    #[inline]
     fn live(&self) -> Option<&Open<'a>> {
-        self.open.as_ref().filter(|open| open.hook.writer.is_ours())
-    }
-
-    fn owner(open: &Open<'_>) -> Owner {
-        open.phase.owner(open.step.as_ref())
+        self.open.as_ref().filter(|open| open.hook().writer.is_ours())
     }
 
     /// Opens a phase inside this one.
@@ -72,8 +106,8 @@ impl<'a> PhaseGuard<'a> {
     /// ```
     pub fn enter<'n>(&self, name: impl Into<PhaseName<'n>>) -> PhaseGuard<'a> {
         match self.live() {
-            Some(Open { hook, step: Some(step), phase }) if phase.is_listed() => PhaseGuard::in_step(hook, step, name.into()),
-            Some(open) => PhaseGuard::standing(open.hook, Self::owner(open), name.into()),
+            Some(Open::Listed { hook, step, .. }) => PhaseGuard::in_step(hook, step, name.into()),
+            Some(open @ Open::Standing { hook, .. }) => PhaseGuard::standing(hook, open.owner(), name.into()),
             None => PhaseGuard::none(),
         }
     }
@@ -99,9 +133,10 @@ impl<'a> PhaseGuard<'a> {
     /// ```
     pub fn record<'n>(&self, name: impl Into<ScalarName<'n>>, value: impl ScalarValue) {
         if let Some(open) = self.live() {
-            match &open.step {
-                Some(step) => open.hook.writer.step_scalar(step, open.hook.scalar(name.into()), value.to_f64()),
-                None => open.hook.record(Self::owner(open), name.into(), value.to_f64()),
+            let hook = open.hook();
+            match open.step() {
+                Some(step) => hook.writer.step_scalar(step, hook.scalar(name.into()), value.to_f64()),
+                None => hook.record(open.owner(), name.into(), value.to_f64()),
             }
         }
     }
@@ -120,10 +155,10 @@ impl<'a> PhaseGuard<'a> {
     pub fn fail(&self, error_type: &str) {
         if let Some(open) = self.live() {
             self.failed.store(true, Ordering::Relaxed);
-            if let Some(step) = &open.step {
-                open.hook.writer.fail_step(step);
+            if let Some(step) = open.step() {
+                open.hook().writer.fail_step(step);
             }
-            open.hook.fail(Self::owner(open), error_type);
+            open.hook().fail(open.owner(), error_type);
         }
     }
 }
@@ -131,29 +166,71 @@ impl<'a> PhaseGuard<'a> {
 impl Drop for PhaseGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let Some(open) = self.live() else { return };
-        let writer = &open.hook.writer;
-        let ticks = writer.now();
-        let failed = self.failed.load(Ordering::Relaxed);
-        let panicked = std::thread::panicking() && !failed;
-        if panicked {
-            self.panicked(open);
-        }
-        match &open.step {
-            Some(step) => writer.step_phase_ended(ticks, step, open.phase, panicked || failed),
-            None => writer.phase_ended(ticks, open.phase, panicked || failed),
+        // What does nothing costs a look, and no more.
+        if self.open.is_some() {
+            self.end();
         }
     }
 }
 
 impl PhaseGuard<'_> {
-    /// A panic goes through the phase. In a step's own list it is the step that fails, as with [`fail`](PhaseGuard::fail): also if the
-    /// panic is caught before it leaves the step.
+    #[inline(never)]
+    fn end(&self) {
+        // The way of nearly all: in its step's own list, no panic, a processor with a counter.
+        if let Some(Open::Listed { hook, step, place }) = self.live()
+            && !std::thread::panicking()
+            && let Some(ticks) = hook.writer.counter_now()
+        {
+            hook.writer.listed_phase_ended(ticks, step, *place);
+        } else {
+            self.end_otherwise();
+        }
+    }
+
     #[cold]
-    fn panicked(&self, open: &Open<'_>) {
-        match &open.step {
-            Some(step) if open.phase.is_listed() => open.hook.step_panicked(step),
-            _ => open.hook.fail(Self::owner(open), PANIC),
+    #[inline(never)]
+    fn end_otherwise(&self) {
+        let Some(open) = self.live() else { return };
+        let ticks = open.hook().writer.now();
+        let failed = self.failed.load(Ordering::Relaxed);
+        let panicked = std::thread::panicking() && !failed;
+        match open {
+            Open::Listed { hook, step, place } => {
+                // In a step's own list it is the step that fails, as with `fail`: also if the panic is caught before it leaves the step.
+                if panicked {
+                    hook.step_panicked(step);
+                }
+                hook.writer.listed_phase_ended(ticks, step, *place);
+            }
+            Open::Standing { hook, phase, .. } => {
+                if panicked {
+                    hook.fail(open.owner(), PANIC);
+                }
+                hook.writer.phase_ended(ticks, phase, panicked || failed);
+            }
+        }
+    }
+}
+
+impl<'a> Open<'a> {
+    #[inline]
+    fn hook(&self) -> &'a Hook {
+        match self {
+            Self::Listed { hook, .. } | Self::Standing { hook, .. } => hook,
+        }
+    }
+
+    fn step(&self) -> Option<&StepAt> {
+        match self {
+            Self::Listed { step, .. } => Some(step),
+            Self::Standing { step, .. } => step.as_ref(),
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        match self {
+            Self::Listed { step, .. } => Owner::Step(step.ordinal()),
+            Self::Standing { phase, .. } => phase.as_owner(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Hook, PhaseGuard, PhaseName, ScalarName, ScalarValue};
 use crate::journal::OpenStep;
-use crate::model::{Owner, Phase};
+use crate::model::{Owner, Phase, Scalar};
 
 /// A training step (one optimizer update) that is open: it ends when this is dropped.
 ///
@@ -28,10 +28,15 @@ impl<'r> Step<'r> {
     /// A step that begins now.
     #[inline]
     pub(super) fn begin(hook: Option<&'r Hook>, epoch: Option<u32>) -> Self {
-        let open = hook.and_then(Hook::ours).map(|hook| {
-            let number = hook.take_step_number();
-            (hook, hook.writer.step_began(hook.writer.now(), number, epoch))
-        });
+        match hook {
+            Some(hook) => Self::begin_recorded(hook, epoch),
+            None => Self { open: None, failed: AtomicBool::new(false) },
+        }
+    }
+
+    #[inline(never)]
+    fn begin_recorded(hook: &'r Hook, epoch: Option<u32>) -> Self {
+        let open = hook.ours().map(|hook| (hook, hook.writer.step_began_after(hook.writer.now(), hook.first_step, epoch)));
         Self { open, failed: AtomicBool::new(false) }
     }
 
@@ -96,8 +101,11 @@ impl<'r> Step<'r> {
     /// ```
     #[inline]
     pub fn record<'n>(&self, name: impl Into<ScalarName<'n>>, value: impl ScalarValue) {
-        if let Some((hook, step)) = self.live() {
-            hook.writer.step_scalar(step, hook.scalar(name.into()), value.to_f64());
+        if self.open.is_some() {
+            match name.into() {
+                ScalarName::Known(scalar) => self.record_number(scalar, value.to_f64()),
+                ScalarName::Own(name) => self.record_own(name, value.to_f64()),
+            }
         }
     }
 
@@ -162,11 +170,19 @@ impl<'r> Step<'r> {
         }
     }
 
+    /// Opens a phase that begins with the step: one reading of the clock for both, since nothing lies between them.
+    #[inline]
+    fn enter_at_its_begin(&self, phase: Phase) -> PhaseGuard<'r> {
+        match self.live() {
+            Some((hook, step)) => PhaseGuard::in_step_at(hook, step, phase, step.begin()),
+            None => PhaseGuard::none(),
+        }
+    }
+
     /// It was no step after all.
     fn cancel(mut self) {
         if let Some((hook, step)) = self.open.take().filter(|(hook, _)| hook.writer.is_ours()) {
             hook.writer.step_cancelled(&step);
-            hook.give_step_number_back(step.step());
         }
     }
 }
@@ -174,6 +190,15 @@ impl<'r> Step<'r> {
 impl Drop for Step<'_> {
     #[inline]
     fn drop(&mut self) {
+        if self.open.is_some() {
+            self.end();
+        }
+    }
+}
+
+impl Step<'_> {
+    #[inline(never)]
+    fn end(&self) {
         let Some((hook, step)) = self.live() else { return };
         let ticks = hook.writer.now();
         let failed = self.failed.load(Ordering::Relaxed);
@@ -182,6 +207,20 @@ impl Drop for Step<'_> {
             hook.step_panicked(step);
         }
         hook.writer.step_ended(ticks, step, panicked || failed);
+    }
+
+    #[inline(never)]
+    fn record_number(&self, scalar: Scalar, value: f64) {
+        if let Some((hook, step)) = self.live() {
+            hook.writer.step_scalar(step, scalar, value);
+        }
+    }
+
+    #[inline(never)]
+    fn record_own(&self, name: &str, value: f64) {
+        if let Some((hook, step)) = self.live() {
+            hook.writer.step_scalar(step, hook.own_scalar(name), value);
+        }
     }
 }
 
@@ -213,7 +252,9 @@ impl<'r, I: Iterator> Iterator for Steps<'r, I> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let step = Step::begin(self.hook, self.epoch);
-        let batch = step.phase(Phase::DATA_WAIT, || self.batches.next());
+        let wait = step.enter_at_its_begin(Phase::DATA_WAIT);
+        let batch = self.batches.next();
+        drop(wait);
         match batch {
             Some(batch) => Some((step, batch)),
             None => {

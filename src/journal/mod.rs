@@ -8,6 +8,7 @@ mod decode;
 mod directory;
 mod encode;
 mod fork;
+mod handles;
 mod head;
 mod layout;
 #[cfg(all(test, loom))]
@@ -28,9 +29,10 @@ mod writer;
 use serde::{Deserialize, Serialize};
 
 pub use directory::{file_name, journal_path};
+pub use handles::{OpenPhase, OpenStep, StepAt};
 pub use open_table::OpenItem;
 pub use reader::{Batch, Reader};
-pub use writer::{OpenPhase, OpenStep, Writer};
+pub use writer::Writer;
 
 use crate::model::{Attribute, Identity, StepSpans};
 

@@ -24,7 +24,7 @@ const FLAGS_AT: usize = 3;
 const BEGIN_AT: usize = 4;
 /// Batches, in both halves.
 const MICRO_STEPS_AT: usize = 5;
-/// Phases in the list, place of the current one plus one; both inverted in the upper half.
+/// Phases in the list, place of the current one plus one; both again in the upper half.
 const PHASES_AT: usize = 6;
 /// Numbers in the list, and inverted; a checksum of the head in the upper 48 bits.
 const SCALARS_AT: usize = 7;
@@ -36,8 +36,7 @@ const SCALAR_CHECK: u64 = !0xff;
 /// The end of a phase that is open.
 const NO_END: u64 = 0;
 
-/// A checksum that costs two multiplications: it is computed for each phase and number of each step. Its low bits are weak, the
-/// callers use its upper ones.
+/// A checksum of three words. Its low bits are weak, the callers use its upper ones.
 #[inline]
 pub(super) fn mix(a: u64, b: u64, c: u64) -> u64 {
     // Odd numbers with bits all over: a changed byte changes everything above it, and the fold brings it down again.
@@ -51,7 +50,7 @@ pub(crate) struct StepEntry<'a> {
     pub(super) words: &'a [AtomicU64; OPEN_STEP_WORDS],
 }
 
-impl StepEntry<'_> {
+impl<'a> StepEntry<'a> {
     /// Takes the entry if it is free, and fills it.
     #[inline]
     pub(super) fn take(self, step: &StepTicks) -> bool {
@@ -83,6 +82,7 @@ impl StepEntry<'_> {
         self.words[0].load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(super) fn ordinal(self) -> u64 {
         self.words[ORDINAL_AT].load(Ordering::Relaxed)
     }
@@ -92,7 +92,7 @@ impl StepEntry<'_> {
     }
 
     #[inline]
-    fn phase_words(&self, place: usize) -> &[AtomicU64; 3] {
+    fn phase_words(self, place: usize) -> &'a [AtomicU64; 3] {
         let (phases, _) = self.words[STEP_HEAD_WORDS..].as_chunks::<3>();
         &phases[place.min(STEP_PHASES - 1)]
     }
@@ -105,10 +105,10 @@ impl StepEntry<'_> {
         if usize::from(count) >= STEP_PHASES {
             return None;
         }
-        let words = self.phase_words(usize::from(count));
-        words[0].store(begin, Ordering::Relaxed);
-        words[1].store(NO_END, Ordering::Relaxed);
-        words[2].store(phase_word(self.ordinal(), u64::from(phase) | u64::from(current) << 8, begin, NO_END), Ordering::Relaxed);
+        let [first, last, which] = self.phase_words(usize::from(count));
+        first.store(begin, Ordering::Relaxed);
+        last.store(NO_END, Ordering::Relaxed);
+        which.store(phase_word(self.ordinal(), u64::from(phase) | u64::from(current) << 8, begin), Ordering::Relaxed);
         self.words[PHASES_AT].store(counts(count + 1, count + 1), Ordering::Release);
         Some(count)
     }
@@ -116,14 +116,14 @@ impl StepEntry<'_> {
     /// Closes a phase. `by_owner`: on the thread that fills the step; another one only leaves the time.
     #[inline]
     pub(crate) fn exit(self, place: u8, end: u64, by_owner: bool) {
-        let words = self.phase_words(usize::from(place));
-        let which = words[2].load(Ordering::Relaxed) & !PHASE_CHECK;
-        let begin = words[0].load(Ordering::Relaxed);
-        // A counter that lags on another core must not make it end before it began, nor look open.
-        let end = end.max(begin).max(NO_END + 1);
-        // The end first: with the checksum of before it is a phase that is still open.
-        words[1].store(end, Ordering::Relaxed);
-        words[2].store(phase_word(self.ordinal(), which, begin, end), Ordering::Release);
+        let [begin, last, word] = self.phase_words(usize::from(place));
+        // A counter that lags on another core must not make it end before it began.
+        let end = end.max(begin.load(Ordering::Relaxed));
+        let open = word.load(Ordering::Relaxed);
+        // The end first: without its part of the checksum it is a phase that is still open. A double end would be none: guards end once.
+        last.store(end, Ordering::Relaxed);
+        word.store(open ^ end_check(end), Ordering::Release);
+        let which = open & !PHASE_CHECK;
         if by_owner {
             let count = self.words[PHASES_AT].load(Ordering::Relaxed) as u8;
             self.words[PHASES_AT].store(counts(count, (which >> 8) as u8), Ordering::Release);
@@ -158,7 +158,7 @@ impl StepEntry<'_> {
     }
 
     #[inline]
-    fn scalar_words(&self) -> &[[AtomicU64; 2]] {
+    fn scalar_words(self) -> &'a [[AtomicU64; 2]] {
         self.words[STEP_HEAD_WORDS + 3 * STEP_PHASES..].as_chunks::<2>().0
     }
 
@@ -191,12 +191,13 @@ impl StepEntry<'_> {
     fn phase(self, place: usize) -> Option<PhaseTicks> {
         let [begin, end, which] = self.phase_words(place);
         let (begin, end, which) = (begin.load(Ordering::Relaxed), end.load(Ordering::Relaxed), which.load(Ordering::Acquire));
-        let fits = |end: u64| phase_word(self.ordinal(), which & !PHASE_CHECK, begin, end) == which;
-        let end = match end {
-            NO_END if fits(NO_END) => u64::MAX,
-            end if fits(end) => end,
-            _ if fits(NO_END) => u64::MAX,
-            _ => return None,
+        let open = phase_word(self.ordinal(), which & !PHASE_CHECK, begin);
+        let end = if which == open {
+            u64::MAX
+        } else if which == open ^ end_check(end) {
+            end
+        } else {
+            return None;
         };
         Some(PhaseTicks { phase: which as u8, parent: (which >> 8) as u8, begin, end })
     }
@@ -219,9 +220,9 @@ impl StepEntry<'_> {
     /// Its phases in the order of their begin, for the writer. One that was left open has no end (`u64::MAX`); one that began after
     /// the phase around it had ended (its guard was dropped out of order, or on another thread) belongs to the next one out.
     #[inline]
-    pub(crate) fn phases(&self) -> impl Iterator<Item = PhaseTicks> + '_ {
+    pub(crate) fn phases(self) -> impl ExactSizeIterator<Item = PhaseTicks> {
         let count = usize::from(self.words[PHASES_AT].load(Ordering::Acquire) as u8).min(STEP_PHASES);
-        (0..count).map(|place| {
+        (0..count).map(move |place| {
             let mut phase = self.bare_phase(place);
             while let Some(around) = phase.parent.checked_sub(1) {
                 let around = self.bare_phase(usize::from(around));
@@ -236,7 +237,7 @@ impl StepEntry<'_> {
     }
 
     #[inline]
-    fn bare_phase(&self, place: usize) -> PhaseTicks {
+    fn bare_phase(self, place: usize) -> PhaseTicks {
         let [begin, end, which] = self.phase_words(place);
         let which = which.load(Ordering::Relaxed);
         let end = end.load(Ordering::Relaxed);
@@ -247,7 +248,7 @@ impl StepEntry<'_> {
 
     /// Its numbers, for the writer.
     #[inline]
-    pub(crate) fn scalars(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
+    pub(crate) fn scalars(self) -> impl ExactSizeIterator<Item = (u8, u64)> {
         let count = usize::from(self.words[SCALARS_AT].load(Ordering::Acquire) as u8).min(STEP_SCALARS);
         self.scalar_words()[..count].iter().map(|[which, bits]| (which.load(Ordering::Relaxed) as u8, bits.load(Ordering::Relaxed)))
     }
@@ -311,8 +312,7 @@ impl StepEntry<'_> {
 
 #[inline]
 fn counts(count: u8, current: u8) -> u64 {
-    let counts = u32::from(count) | u32::from(current) << 8;
-    u64::from(counts) | u64::from(!counts) << 32
+    (u64::from(count) | u64::from(current) << 8) * (1 << 32 | 1)
 }
 
 #[inline]
@@ -320,13 +320,23 @@ fn head_check(ordinal: u64, step: u64, epoch: u32, begin: u64) -> u64 {
     mix(ordinal ^ u64::from(epoch) << 32, step, begin) & HEAD_CHECK
 }
 
-/// Which phase, the one around it, and a checksum.
+// One multiplication each, since there is one for each phase and number of each step. The words are of one step and one entry, so a
+// changed word, or one of an earlier step, is all that these have to tell.
+
+/// Which phase, the one around it, and a checksum, as long as it is open.
 #[inline]
-fn phase_word(ordinal: u64, which: u64, begin: u64, end: u64) -> u64 {
-    which | (mix(ordinal ^ which << 48, begin, end) & PHASE_CHECK)
+fn phase_word(ordinal: u64, which: u64, begin: u64) -> u64 {
+    which | ((begin ^ ordinal.rotate_left(32) ^ which << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) & PHASE_CHECK)
+}
+
+/// What the checksum of a phase changes by when it ends.
+#[inline]
+fn end_check(end: u64) -> u64 {
+    end.wrapping_mul(0xd6e8_feb8_6659_fd93) & PHASE_CHECK
 }
 
 #[inline]
 fn scalar_word(ordinal: u64, scalar: u8, bits: u64) -> u64 {
-    u64::from(scalar) | (mix(ordinal, u64::from(scalar), bits) & SCALAR_CHECK)
+    let scalar = u64::from(scalar);
+    scalar | ((bits ^ ordinal.rotate_left(32) ^ scalar << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15) & SCALAR_CHECK)
 }

@@ -5,6 +5,7 @@ use super::clock_map::ClockMap;
 use super::layout::{
     OPEN_ENTRY_WORDS, OPEN_EPOCHS, OPEN_EPOCHS_AT, OPEN_PHASES, OPEN_PHASES_AT, OPEN_RUN_AT, OPEN_STEP_WORDS, OPEN_STEPS, OPEN_STEPS_AT,
 };
+use super::mapping::Head;
 use super::open_step::{ENDING, FREE, OPEN, StepEntry, TAKEN, mix};
 use super::ring::{AtomicU64, Ordering};
 use super::step_codec::StepTicks;
@@ -42,7 +43,7 @@ pub enum OpenItem {
 /// The tables' words.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenTable<'a> {
-    pub(crate) words: &'a [AtomicU64],
+    pub(crate) words: &'a Head,
 }
 
 /// Words of an entry that are filled when it is taken; the word after them is their checksum.
@@ -64,9 +65,13 @@ impl<'a> OpenTable<'a> {
     }
 
     #[inline]
+    fn step_words(self) -> &'a [[AtomicU64; OPEN_STEP_WORDS]] {
+        self.words[OPEN_STEPS_AT..OPEN_STEPS_AT + OPEN_STEPS * OPEN_STEP_WORDS].as_chunks().0
+    }
+
+    #[inline]
     fn steps(self) -> impl Iterator<Item = StepEntry<'a>> {
-        let words = &self.words[OPEN_STEPS_AT..OPEN_STEPS_AT + OPEN_STEPS * OPEN_STEP_WORDS];
-        words.as_chunks::<OPEN_STEP_WORDS>().0.iter().map(|words| StepEntry { words })
+        self.step_words().iter().map(|words| StepEntry { words })
     }
 
     pub(crate) fn open_run(self, begin: u64) -> Entry {
@@ -105,7 +110,8 @@ impl<'a> OpenTable<'a> {
     /// The entry of a step, if it is still that step's.
     #[inline]
     pub(crate) fn step(self, entry: Entry, ordinal: u64) -> Option<StepEntry<'a>> {
-        self.steps().nth(usize::from(entry)).filter(|entry| entry.is(ordinal))
+        let words = self.step_words().get(usize::from(entry))?;
+        Some(StepEntry { words }).filter(|entry| entry.is(ordinal))
     }
 
     /// The training's own number of the step that is open, and the innermost phase that is.

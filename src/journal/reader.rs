@@ -264,7 +264,7 @@ impl Reader {
     pub fn open_items(&self, end_ns: u64) -> Vec<OpenItem> {
         // What was ending when the writer died has its record in the ring, read now or earlier, unless that was torn.
         let is_lost = |what: Ended| self.ended.as_ref().is_some_and(|read| !read.contains(&what));
-        OpenTable { words: self.words() }.items(&self.clock, end_ns, is_lost)
+        OpenTable { words: self.mapping.head() }.items(&self.clock, end_ns, is_lost)
     }
 
     /// The time now on the journal's clock, Unix nanoseconds: on the machine of the writer only.

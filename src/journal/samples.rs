@@ -35,7 +35,7 @@ impl Writer {
     /// Where the training stands now: taken from the table of what is open.
     pub fn position(&self, ticks: u64) {
         let (step, phase) = self.table().position();
-        let step = step.or_else(|| self.words()[LAST_STEP_AT].load(Ordering::Relaxed).checked_sub(1));
+        let step = step.or_else(|| self.head()[LAST_STEP_AT].load(Ordering::Relaxed).checked_sub(1));
         self.put(&encode::position(ticks, step, phase));
     }
 }

@@ -29,6 +29,15 @@ impl TickKind {
         }
     }
 
+    /// Ticks now, if the counter gives them.
+    #[inline]
+    pub(crate) fn counter_now(self) -> Option<u64> {
+        match self {
+            Self::Counter => Some(counter()),
+            Self::Nanosecond => None,
+        }
+    }
+
     /// Ticks and the instant at which they were read: the tightest of a few pairs.
     pub(crate) fn with_instant(self) -> (u64, Instant) {
         let mut best: Option<(u64, Instant, u64)> = None;

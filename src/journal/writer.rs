@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::clock_map::ClockWriter;
+use super::handles::{OpenPhase, OpenStep, StepAt, this_thread};
 use super::layout::{
     CLOSED, CLOSED_AT, DROPPED_AT, DROPPED_IMPORTANT_AT, HEAD_AT, LAST_STEP_AT, NAMES_REFUSED_AT, PHASE_NAME_COUNT_AT, PHASE_NAMES_AT,
     RING_AT, SCALAR_NAME_COUNT_AT, SCALAR_NAMES_AT, TAIL_AT, slots_for, words_for,
 };
-use super::mapping::Mapping;
+use super::mapping::{Head, Mapping};
 use super::open_step::StepEntry;
-use super::open_table::{Ending, Entry, NO_ENTRY, OpenTable};
+use super::open_table::{Ending, NO_ENTRY, OpenTable};
 use super::own_names::OwnNames;
 use super::ring::{AtomicU64, Ordering, Payload, Ring};
-use super::step_codec::{FLAG_EPOCH, FLAG_FAILED, FLAG_KEEP, StepSlots, StepTicks};
+use super::step_codec::{self, FLAG_EPOCH, FLAG_FAILED, FLAG_KEEP, PhaseTicks, StepTicks, slots_of};
 use super::ticks::TickKind;
 use super::{About, directory, encode, fork, head};
 use crate::error::JournalError;
@@ -46,57 +47,6 @@ enum Room {
     Open,
     /// All.
     Reserved,
-}
-
-/// A step that is open. Plain numbers: whoever holds it ends it.
-#[derive(Debug, Clone, Copy)]
-pub struct OpenStep {
-    entry: Entry,
-    owner: usize,
-    head: StepTicks,
-}
-
-impl OpenStep {
-    /// The n-th step of this process.
-    #[must_use]
-    pub fn ordinal(&self) -> u64 {
-        self.head.ordinal
-    }
-
-    /// The training's own number of it.
-    #[must_use]
-    pub fn step(&self) -> u64 {
-        self.head.step
-    }
-}
-
-/// A phase that is open. Plain numbers: whoever holds it ends it.
-#[derive(Debug, Clone, Copy)]
-pub struct OpenPhase(PhasePlace);
-
-#[derive(Debug, Clone, Copy)]
-enum PhasePlace {
-    /// In the step's own list.
-    Listed { place: u8 },
-    /// Free-standing.
-    Standing { entry: Entry, ordinal: u64, phase: u8, owner: Owner, begin: u64 },
-}
-
-impl OpenPhase {
-    /// What further phases inside this one belong to.
-    #[must_use]
-    pub fn owner(&self, step: Option<&OpenStep>) -> Owner {
-        match self.0 {
-            PhasePlace::Listed { .. } => step.map_or(Owner::Run, |step| Owner::Step(step.ordinal())),
-            PhasePlace::Standing { ordinal, .. } => Owner::Phase(ordinal),
-        }
-    }
-
-    /// Whether it stands in its step's own list, and so is part of the step's record.
-    #[must_use]
-    pub fn is_listed(&self) -> bool {
-        matches!(self.0, PhasePlace::Listed { .. })
-    }
 }
 
 impl Writer {
@@ -165,6 +115,12 @@ impl Writer {
         self.tick_kind.now()
     }
 
+    /// Ticks now if the counter gives them: without the system's clock, whose call would have the hook save its registers each time.
+    #[inline]
+    pub(crate) fn counter_now(&self) -> Option<u64> {
+        self.tick_kind.counter_now()
+    }
+
     /// Keeps the journal's clock in step with the system's. To be called about once a second by a thread of stepline's own.
     pub fn follow_clock(&self) {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).follow(self.words());
@@ -172,22 +128,29 @@ impl Writer {
 
     /// Says that nothing more will be written.
     pub fn close(&self) {
-        self.words()[CLOSED_AT].store(CLOSED, Ordering::Release);
+        self.head()[CLOSED_AT].store(CLOSED, Ordering::Release);
+    }
+
+    /// The words before the ring.
+    #[inline]
+    pub(super) fn head(&self) -> &Head {
+        self.mapping.head()
     }
 
     #[inline]
-    pub(super) fn words(&self) -> &[AtomicU64] {
+    fn words(&self) -> &[AtomicU64] {
         self.mapping.words()
     }
 
     #[inline]
     fn ring(&self) -> Ring<'_> {
-        ring(self.words())
+        let head = self.head();
+        Ring { head: &head[HEAD_AT], tail: &head[TAIL_AT], slots: &self.words()[RING_AT..] }
     }
 
     #[inline]
     pub(super) fn table(&self) -> OpenTable<'_> {
-        OpenTable { words: self.words() }
+        OpenTable { words: self.head() }
     }
 
     /// Writes a record that may be dropped when the ring is full.
@@ -221,7 +184,7 @@ impl Writer {
 
     #[cold]
     fn count(&self, at: usize) {
-        self.words()[at].fetch_add(1, Ordering::Relaxed);
+        self.head()[at].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The run begins.
@@ -252,38 +215,59 @@ impl Writer {
     #[inline]
     pub fn step_began(&self, ticks: u64, step: u64, epoch: Option<u32>) -> OpenStep {
         let ordinal = self.next_step.fetch_add(1, Ordering::Relaxed);
-        let flags = if epoch.is_some() { FLAG_EPOCH } else { 0 };
-        let head = StepTicks { ordinal, step, epoch: epoch.unwrap_or(0), begin: ticks, flags, ..StepTicks::default() };
-        OpenStep { entry: self.table().open_step(&head), owner: this_thread(), head }
+        self.begin_step(ticks, ordinal, step, epoch)
+    }
+
+    /// A step begins whose number is its ordinal plus `first`: one shared counter less than with numbers of one's own.
+    #[inline]
+    pub fn step_began_after(&self, ticks: u64, first: u64, epoch: Option<u32>) -> OpenStep {
+        let ordinal = self.next_step.fetch_add(1, Ordering::Relaxed);
+        self.begin_step(ticks, ordinal, first.wrapping_add(ordinal), epoch)
+    }
+
+    #[inline]
+    fn begin_step(&self, ticks: u64, ordinal: u64, step: u64, epoch: Option<u32>) -> OpenStep {
+        let head = head(ordinal, step, epoch, ticks);
+        let at = StepAt { ordinal, thread: this_thread(), entry: self.table().open_step(&head) };
+        OpenStep { at, step, begin: ticks, epoch }
     }
 
     /// A step ends.
     #[inline]
     pub fn step_ended(&self, ticks: u64, step: &OpenStep, failed: bool) {
-        let entry = self.entry(step);
-        let mut head = entry.map_or(step.head, |entry| entry.head());
-        head.end = ticks.max(head.begin);
-        if failed {
-            head.flags |= FLAG_FAILED;
+        self.head()[LAST_STEP_AT].store(step.step.wrapping_add(1), Ordering::Relaxed);
+        match self.entry(step) {
+            Some(entry) => {
+                self.put_step(StepTicks { end: ticks, ..entry.head() }, failed, Some(entry), entry.phases(), entry.scalars());
+                entry.close();
+            }
+            None => {
+                let head = StepTicks { end: ticks, ..head(step.ordinal, step.step, step.epoch, step.begin) };
+                self.put_step(head, failed, None, std::iter::empty(), std::iter::empty());
+            }
         }
-        let mut slots = StepSlots::new(&head);
-        if let Some(entry) = entry {
-            entry.phases().for_each(|phase| slots.phase(&phase));
-            entry.scalars().for_each(|(scalar, bits)| slots.scalar(scalar, bits));
-        }
-        self.words()[LAST_STEP_AT].store(head.step.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn put_step(
+        &self,
+        mut head: StepTicks,
+        failed: bool,
+        entry: Option<StepEntry<'_>>,
+        phases: impl ExactSizeIterator<Item = PhaseTicks>,
+        scalars: impl ExactSizeIterator<Item = (u8, u64)>,
+    ) {
+        head.end = head.end.max(head.begin);
+        head.flags |= if failed { FLAG_FAILED } else { 0 };
         let ring = self.ring();
-        match ring.claim(slots.count(), self.reserved) {
+        match ring.claim(slots_of(phases.len(), scalars.len()) as u64, self.reserved) {
             Some(position) => {
                 if let Some(entry) = entry {
                     entry.ending();
                 }
-                slots.finish().enumerate().for_each(|(place, payload)| ring.publish(position.wrapping_add(place as u64), &payload));
+                step_codec::write(&ring, position, &head, phases, scalars);
             }
             None => self.count(DROPPED_AT),
-        }
-        if let Some(entry) = entry {
-            entry.close();
         }
     }
 
@@ -298,44 +282,31 @@ impl Writer {
 
     /// The entry of a step, if it has one and is still open: a guard may outlive its step, and the entry then is another one's.
     #[inline]
-    fn entry(&self, step: &OpenStep) -> Option<StepEntry<'_>> {
-        self.table().step(step.entry, step.ordinal())
+    fn entry(&self, step: &StepAt) -> Option<StepEntry<'_>> {
+        self.table().step(step.entry, step.ordinal)
     }
 
-    /// A phase of a step begins.
+    /// A phase begins in its step's own list: its place there. `None` when the list is full, or on another thread than the step's:
+    /// such a phase stands beside.
     #[inline]
-    pub fn step_phase_began(&self, ticks: u64, step: &OpenStep, phase: Phase) -> OpenPhase {
-        if this_thread() == step.owner
-            && let Some(place) = self.entry(step).and_then(|entry| entry.enter(phase.0, ticks))
-        {
-            return OpenPhase(PhasePlace::Listed { place });
-        }
-        self.phase_began(ticks, Owner::Step(step.ordinal()), phase)
+    pub fn listed_phase_began(&self, ticks: u64, step: &StepAt, phase: Phase) -> Option<u8> {
+        if step.is_here() { self.entry(step)?.enter(phase.0, ticks) } else { None }
     }
 
-    /// A phase of a step ends.
+    /// A phase of its step's own list ends.
     #[inline]
-    pub fn step_phase_ended(&self, ticks: u64, step: &OpenStep, phase: OpenPhase, failed: bool) {
-        match phase.0 {
-            PhasePlace::Listed { place } => {
-                if let Some(entry) = self.entry(step) {
-                    entry.exit(place, ticks, this_thread() == step.owner);
-                }
-            }
-            PhasePlace::Standing { .. } => self.phase_ended(ticks, phase, failed),
+    pub fn listed_phase_ended(&self, ticks: u64, step: &StepAt, place: u8) {
+        if let Some(entry) = self.entry(step) {
+            entry.exit(place, ticks, step.is_here());
         }
     }
 
-    /// A phase of a step turns out not to be one: there was nothing to wait for.
-    pub fn step_phase_cancelled(&self, ticks: u64, step: &OpenStep, phase: OpenPhase) {
-        match phase.0 {
-            PhasePlace::Listed { place } if this_thread() == step.owner => {
-                if let Some(entry) = self.entry(step) {
-                    entry.cancel(place, ticks);
-                }
-            }
-            // Rare (another thread, a full list), and then it is a phase like others.
-            PhasePlace::Listed { .. } | PhasePlace::Standing { .. } => self.step_phase_ended(ticks, step, phase, false),
+    /// A phase of its step's own list turns out not to be one: there was nothing to wait for.
+    pub fn listed_phase_cancelled(&self, ticks: u64, step: &StepAt, place: u8) {
+        match self.entry(step) {
+            Some(entry) if step.is_here() => entry.cancel(place, ticks),
+            // Rare, and then it is a phase like others.
+            _ => self.listed_phase_ended(ticks, step, place),
         }
     }
 
@@ -343,24 +314,29 @@ impl Writer {
     pub fn phase_began(&self, ticks: u64, owner: Owner, phase: Phase) -> OpenPhase {
         let ordinal = self.next_phase.fetch_add(1, Ordering::Relaxed);
         let entry = self.table().open_phase(ordinal, phase.0, owner, ticks);
-        OpenPhase(PhasePlace::Standing { entry, ordinal, phase: phase.0, owner, begin: ticks })
+        OpenPhase { ordinal, begin: ticks, owner, entry, phase: phase.0 }
     }
 
     /// A free-standing phase ends.
-    pub fn phase_ended(&self, ticks: u64, phase: OpenPhase, failed: bool) {
-        if let PhasePlace::Standing { entry, ordinal, phase, owner, begin } = phase.0 {
-            let payload = encode::phase(ordinal, phase, owner, begin, ticks.max(begin), failed);
-            self.put_ending(&payload, Room::Open, self.table().phase_ending(entry));
-        }
+    pub fn phase_ended(&self, ticks: u64, phase: &OpenPhase, failed: bool) {
+        let payload = encode::phase(phase.ordinal, phase.phase, phase.owner, phase.begin, ticks.max(phase.begin), failed);
+        self.put_ending(&payload, Room::Open, self.table().phase_ending(phase.entry));
     }
 
     /// A number of a step.
     #[inline]
-    pub fn step_scalar(&self, step: &OpenStep, scalar: Scalar, value: f64) {
-        let listed = this_thread() == step.owner && self.entry(step).is_some_and(|entry| entry.scalar(scalar.0, value.to_bits()));
+    pub fn step_scalar(&self, step: &StepAt, scalar: Scalar, value: f64) {
+        let listed = step.is_here() && self.entry(step).is_some_and(|entry| entry.scalar(scalar.0, value.to_bits()));
         if !listed {
-            self.scalar(self.now(), Owner::Step(step.ordinal()), scalar, value);
+            self.scalar_beside(step, scalar, value);
         }
+    }
+
+    /// A number that has no place in its step's list.
+    #[cold]
+    #[inline(never)]
+    fn scalar_beside(&self, step: &StepAt, scalar: Scalar, value: f64) {
+        self.scalar(self.now(), Owner::Step(step.ordinal()), scalar, value);
     }
 
     /// A number of something else.
@@ -369,21 +345,21 @@ impl Writer {
     }
 
     /// A batch inside a step.
-    pub fn micro_step(&self, step: &OpenStep) {
+    pub fn micro_step(&self, step: &StepAt) {
         if let Some(entry) = self.entry(step) {
             entry.micro_step();
         }
     }
 
     /// The step's span is wanted.
-    pub fn keep_step(&self, step: &OpenStep) {
+    pub fn keep_step(&self, step: &StepAt) {
         if let Some(entry) = self.entry(step) {
             entry.flag(FLAG_KEEP);
         }
     }
 
     /// The step is marked as failed; `false` if it was so already.
-    pub fn fail_step(&self, step: &OpenStep) -> bool {
+    pub fn fail_step(&self, step: &StepAt) -> bool {
         self.entry(step).is_none_or(|entry| entry.flag(FLAG_FAILED) & FLAG_FAILED == 0)
     }
 
@@ -450,11 +426,10 @@ pub(super) fn ring(words: &[AtomicU64]) -> Ring<'_> {
     Ring { head: &words[HEAD_AT], tail: &words[TAIL_AT], slots: &words[RING_AT..] }
 }
 
-/// A number that differs from thread to thread: the address of a variable that each thread has its own of.
 #[inline]
-fn this_thread() -> usize {
-    thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
+fn head(ordinal: u64, step: u64, epoch: Option<u32>, begin: u64) -> StepTicks {
+    let flags = if epoch.is_some() { FLAG_EPOCH } else { 0 };
+    StepTicks { ordinal, step, epoch: epoch.unwrap_or(0), begin, flags, ..StepTicks::default() }
 }
 
 const _: () = assert!(NO_ENTRY as usize >= super::layout::OPEN_STEPS);

@@ -17,15 +17,15 @@ fn sample() -> Result<Arc<Mapping>, Box<dyn std::error::Error>> {
     for round in 0..40 {
         let epoch = writer.epoch_began(writer.now(), round);
         let step = writer.step_began(writer.now(), 1000 + round, Some(epoch.0));
-        let outer = writer.step_phase_began(writer.now(), &step, Phase::FORWARD);
-        let inner = writer.step_phase_began(writer.now(), &step, writer.phase_name("attention"));
-        writer.step_phase_ended(writer.now(), &step, inner, false);
-        writer.step_phase_ended(writer.now(), &step, outer, false);
+        let outer = writer.listed_phase_began(writer.now(), &step, Phase::FORWARD).unwrap_or_default();
+        let inner = writer.listed_phase_began(writer.now(), &step, writer.phase_name("attention")).unwrap_or_default();
+        writer.listed_phase_ended(writer.now(), &step, inner);
+        writer.listed_phase_ended(writer.now(), &step, outer);
         writer.step_scalar(&step, writer.scalar_name("accuracy"), 0.125 * round as f64);
         writer.micro_step(&step);
         writer.step_ended(writer.now(), &step, round % 2 == 0);
         let phase = writer.phase_began(writer.now(), Owner::Epoch(epoch.0), Phase::VALIDATION);
-        writer.phase_ended(writer.now(), phase, false);
+        writer.phase_ended(writer.now(), &phase, false);
         writer.error(writer.now(), Owner::Epoch(epoch.0), "diverged");
         writer.gpu(writer.now(), 0, &GpuReading { memory_used_bytes: Some(1 << 30), power_w: Some(123.5), ..GpuReading::default() });
         writer.process(writer.now(), &ProcessReading { resident_bytes: Some(5), threads: Some(3), ..ProcessReading::default() });
@@ -40,10 +40,10 @@ fn sample() -> Result<Arc<Mapping>, Box<dyn std::error::Error>> {
     let epoch = writer.epoch_began(writer.now(), 40);
     let step = writer.step_began(writer.now(), 1040, Some(epoch.0));
     for phase in [Phase::DATA_WAIT, Phase::FORWARD] {
-        let phase = writer.step_phase_began(writer.now(), &step, phase);
-        writer.step_phase_ended(writer.now(), &step, phase, false);
+        let phase = writer.listed_phase_began(writer.now(), &step, phase).unwrap_or_default();
+        writer.listed_phase_ended(writer.now(), &step, phase);
     }
-    writer.step_phase_began(writer.now(), &step, writer.phase_name("attention"));
+    writer.listed_phase_began(writer.now(), &step, writer.phase_name("attention"));
     writer.step_scalar(&step, Scalar::LOSS, 0.5);
     writer.step_scalar(&step, Scalar::GRAD_NORM, f64::INFINITY);
     writer.micro_step(&step);

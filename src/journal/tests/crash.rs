@@ -24,8 +24,8 @@ fn steps(batch: &Batch) -> Vec<u64> {
 fn write_step(writer: &Writer, number: u64) {
     let step = writer.step_began(writer.now(), number, None);
     for phase in [Phase::FORWARD, Phase::BACKWARD, Phase::OPTIMIZER, Phase::COLLECTIVE] {
-        let phase = writer.step_phase_began(writer.now(), &step, phase);
-        writer.step_phase_ended(writer.now(), &step, phase, false);
+        let phase = writer.listed_phase_began(writer.now(), &step, phase).unwrap_or_default();
+        writer.listed_phase_ended(writer.now(), &step, phase);
     }
     writer.step_scalar(&step, Scalar::LOSS, 0.5);
     writer.step_ended(writer.now(), &step, false);
@@ -83,9 +83,9 @@ fn what_is_open_is_closed_at_the_last_time_with_what_it_had() -> Outcome {
     writer.run_began(writer.now());
     let (ordinal, _) = writer.epoch_began(writer.now(), 7);
     let step = writer.step_began(writer.now(), 70, Some(ordinal));
-    let outer = writer.step_phase_began(writer.now(), &step, Phase::FORWARD);
-    let inner = writer.step_phase_began(writer.now(), &step, writer.phase_name("attention"));
-    writer.step_phase_ended(writer.now(), &step, inner, false);
+    let outer = writer.listed_phase_began(writer.now(), &step, Phase::FORWARD).unwrap_or_default();
+    let inner = writer.listed_phase_began(writer.now(), &step, writer.phase_name("attention")).unwrap_or_default();
+    writer.listed_phase_ended(writer.now(), &step, inner);
     writer.step_scalar(&step, Scalar::LOSS, f64::NAN);
     writer.micro_step(&step);
     writer.keep_step(&step);
@@ -137,7 +137,7 @@ fn what_was_just_ending_is_there_once() -> Outcome {
         let mut reader = Reader::of(&writer)?;
         reader.read(false);
         writer.step_ended(writer.now(), &step, false);
-        writer.phase_ended(writer.now(), phase, false);
+        writer.phase_ended(writer.now(), &phase, false);
         writer.epoch_ended(writer.now(), epoch, EndStatus::Finished);
         writer.run_ended(writer.now(), EndStatus::Finished);
         for at in [OPEN_RUN_AT, OPEN_EPOCHS_AT, OPEN_PHASES_AT, OPEN_STEPS_AT] {
@@ -167,18 +167,18 @@ fn a_guard_that_outlives_its_step_leaves_the_next_one_alone() -> Outcome {
     let (_directory, writer) = journal(SMALLEST)?;
     let mut reader = Reader::of(&writer)?;
     let first = writer.step_began(writer.now(), 1, None);
-    let stale = writer.step_phase_began(writer.now(), &first, Phase::FORWARD);
+    let stale = writer.listed_phase_began(writer.now(), &first, Phase::FORWARD).unwrap_or_default();
     writer.step_ended(writer.now(), &first, false);
 
     let second = writer.step_began(writer.now(), 2, None);
-    let phase = writer.step_phase_began(writer.now(), &second, Phase::BACKWARD);
-    writer.step_phase_ended(writer.now(), &first, stale, true);
+    let phase = writer.listed_phase_began(writer.now(), &second, Phase::BACKWARD).unwrap_or_default();
+    writer.listed_phase_ended(writer.now(), &first, stale);
     writer.micro_step(&first);
     writer.keep_step(&first);
     writer.fail_step(&first);
     writer.step_ended(writer.now(), &first, true);
     assert_eq!(reader.read(false).records.len(), 1 + 1, "the first step, and its double end");
-    writer.step_phase_ended(writer.now(), &second, phase, false);
+    writer.listed_phase_ended(writer.now(), &second, phase);
     writer.step_ended(writer.now(), &second, false);
     let [Record::Step(step)] = &reader.read(false).records[..] else { return Err("the second step is not there".into()) };
     assert_eq!((step.step, step.failed, step.keep, step.micro_steps, step.phases.len()), (2, false, false, 0, 1));

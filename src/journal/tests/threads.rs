@@ -41,8 +41,8 @@ fn nothing_is_lost_uncounted(threads: u64, records: u64, ring_bytes: u64, pause:
                     if number % 3 == 0 {
                         let step = writer.step_began(writer.now(), thread << 32 | number, None);
                         for _ in 0..(thread << 32 | number) % 7 {
-                            let phase = writer.step_phase_began(writer.now(), &step, Phase::FORWARD);
-                            writer.step_phase_ended(writer.now(), &step, phase, false);
+                            let phase = writer.listed_phase_began(writer.now(), &step, Phase::FORWARD).unwrap_or_default();
+                            writer.listed_phase_ended(writer.now(), &step, phase);
                         }
                         writer.step_scalar(&step, Scalar::LOSS, (thread << 32 | number) as f64);
                         writer.step_ended(writer.now(), &step, false);
