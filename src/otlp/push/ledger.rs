@@ -166,8 +166,8 @@ impl Ledger {
         }
     }
 
-    /// Closes the books: what is left is lost, and what arrives from now on is no longer counted.
-    pub(super) fn close(&self) -> PushOutcome {
+    /// Closes the books: what is left is lost, and what arrives from now on is no longer counted. The addresses are for people.
+    pub(super) fn close(&self, addresses: &[Option<String>; 3]) -> PushOutcome {
         let mut books = self.books();
         books.closed = true;
         for signal in Signal::ALL {
@@ -177,7 +177,10 @@ impl Ledger {
             if left > 0 {
                 let why = match books.trouble[signal as usize].take() {
                     Some(trouble) => format!("were not delivered before the deadline: {trouble}"),
-                    None => "were not delivered before the deadline: the endpoint did not answer in time".to_owned(),
+                    None => {
+                        let address = addresses[signal as usize].as_deref().unwrap_or("the endpoint");
+                        format!("were not delivered before the deadline: {address} did not answer in time")
+                    }
                 };
                 books.lose(signal, left, why);
             }
@@ -300,7 +303,7 @@ mod tests {
                     prop_assert_eq!(delivery.delivered + delivery.dropped + ledger.waiting(signal), handed_over[signal as usize]);
                 }
             }
-            let outcome = ledger.close();
+            let outcome = ledger.close(&[None, None, None]);
             // What arrives too late is not counted twice.
             Signal::ALL.iter().for_each(|signal| ledger.taken(*signal, 0, String::new));
             prop_assert_eq!(ledger.counts(), outcome.deliveries);

@@ -25,6 +25,8 @@ use crate::otlp::encode::Encoder;
 /// Sends to the endpoints of a configuration, from a thread of its own.
 pub struct Push {
     formats: [Option<Format>; 3],
+    /// Of the endpoints, for people.
+    addresses: [Option<String>; 3],
     ledger: Arc<Ledger>,
     cpu_time_ns: Arc<AtomicU64>,
     /// Says that the thread has nothing more to do. Behind a lock only so that whoever holds this may be shared.
@@ -42,6 +44,7 @@ impl Push {
             return Ok(None);
         }
         let formats = [0, 1, 2].map(|place: usize| endpoints[place].as_ref().map(Format::of));
+        let addresses = [0, 1, 2].map(|place: usize| endpoints[place].as_ref().map(Endpoint::shown_url));
         let ledger = Arc::new(Ledger::new(config.queue_bytes));
         let cpu_time_ns = Arc::new(AtomicU64::new(0));
         let (send_started, started) = mpsc::channel();
@@ -50,7 +53,7 @@ impl Push {
         thread::Builder::new().name("stepline-push".to_owned()).spawn(move || run(endpoints, of_thread, &send_started, &send_ended))?;
         // The runtime is made and dropped on its own thread: in an application's runtime neither would be allowed.
         started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended at once")))?;
-        Ok(Some(Self { formats, ledger, cpu_time_ns, ended: Mutex::new(ended) }))
+        Ok(Some(Self { formats, addresses, ledger, cpu_time_ns, ended: Mutex::new(ended) }))
     }
 
     /// Takes what is to be sent. Never waits; where the queue is full the oldest is dropped and counted. A signal without an
@@ -66,14 +69,19 @@ impl Push {
     /// As [`send`](Self::send), for spans as they are: several times cheaper than by way of a request.
     pub fn send_spans(&self, encoder: &Encoder, spans: &[Span]) {
         if let Some(format) = self.formats[Signal::Traces as usize] {
-            self.take(Signal::Traces, format.span_bodies(encoder, spans, MOST_BYTES));
+            self.take(Signal::Traces, format.span_bodies(encoder, spans, self.most_bytes()));
         }
     }
 
     fn hand_over<R: Split>(&self, request: R) {
         if let Some(format) = self.formats[R::SIGNAL as usize] {
-            self.take(R::SIGNAL, format.bodies(request, MOST_BYTES));
+            self.take(R::SIGNAL, format.bodies(request, self.most_bytes()));
         }
+    }
+
+    /// The most bytes of one body: several have room in the queue.
+    fn most_bytes(&self) -> usize {
+        MOST_BYTES.min(self.ledger.most_bytes() / 4)
     }
 
     fn take(&self, signal: Signal, bodies: Vec<Body>) {
@@ -105,7 +113,7 @@ impl Push {
         self.ledger.ask_to_finish(deadline);
         let left = deadline.saturating_duration_since(Instant::now());
         let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(left);
-        self.ledger.close()
+        self.ledger.close(&self.addresses)
     }
 }
 
