@@ -118,14 +118,14 @@ fn tls_trouble(error: &rustls::Error) -> String {
 
 /// Nobody listens.
 pub(super) fn refused(url: &Url) -> String {
-    let place = format!("nothing listens on {}:{} (connection refused)", url.host, url.port_or_default());
+    let mut text = format!("nothing listens on {}:{} (connection refused): is a collector running there?", url.host, url.port_or_default());
     if url.is_loopback() && in_container() {
-        return format!(
-            "{place}. This process is in a container, where {} is the container itself: name the collector's own host or service",
+        text.push_str(&format!(
+            " This process is in a container, where {} is the container itself: a collector outside has another name",
             url.host
-        );
+        ));
     }
-    format!("{place}: is a collector running there?")
+    text
 }
 
 /// Whether this process is in a container, as far as its files tell.
@@ -182,6 +182,6 @@ mod tests {
 
     #[test]
     fn refusals_name_the_place() {
-        assert!(refused(&Url::parse("http://example.com").unwrap()).contains("example.com:80"));
+        assert!(refused(&Url::parse("http://example.com").unwrap()).contains("example.com:80 (connection refused)"));
     }
 }
