@@ -1,7 +1,9 @@
 //! The journal's bytes as words that several threads and processes may touch at once.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+#[cfg(not(loom))]
+use std::io::Read;
 use std::ptr::NonNull;
 
 #[cfg(not(loom))]
