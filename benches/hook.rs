@@ -26,6 +26,8 @@ use crate::table::Row;
 const CHUNKS: usize = 41;
 /// Beginning a step with its wait for data, three phases, two numbers, ending it.
 const CALLS_A_STEP: f64 = 7.0;
+/// How often the pump looks at the journal.
+const PUMP_INTERVAL: Duration = Duration::from_millis(50);
 /// The journal's default size.
 const RING_BYTES: u64 = 2 << 20;
 
@@ -67,7 +69,7 @@ impl Stepline {
                     assert_eq!((batch.torn, reader.dropped()), (0, 0), "dropping is cheaper than writing: the bench would lie");
                     let steps = batch.records.iter().filter(|record| matches!(record, Record::Step(_))).count();
                     read.fetch_add(steps as u64, Ordering::Release);
-                    thread::sleep(Duration::from_millis(5));
+                    thread::sleep(PUMP_INTERVAL);
                 }
             })
         };
