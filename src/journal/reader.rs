@@ -179,6 +179,12 @@ impl Reader {
     /// Reads what was published since the last time and gives the room back. `writer_is_dead`: what is claimed and not published will
     /// never be; otherwise reading stops there and goes on next time.
     pub fn read(&mut self, writer_is_dead: bool) -> Batch {
+        self.read_some(writer_is_dead, usize::MAX)
+    }
+
+    /// As [`read`](Self::read), but about so many records at the most: what a burst left in a large ring need not stand in memory
+    /// decoded all at once.
+    pub fn read_some(&mut self, writer_is_dead: bool, most_records: usize) -> Batch {
         let mapping = Arc::clone(&self.mapping);
         let words = &mapping.words()[..words_for(self.slots)];
         let ring = ring(words);
@@ -189,7 +195,7 @@ impl Reader {
         self.refresh();
         let mut position = unread.start;
         let mut payloads: Vec<Payload> = Vec::new();
-        while position < unread.end {
+        while position < unread.end && batch.records.len() < most_records {
             let Slot::Published(payload) = ring.read(position) else {
                 if writer_is_dead || self.is_torn(position) {
                     batch.torn += 1;

@@ -99,6 +99,18 @@ impl Ring<'_> {
         tail..head.clamp(tail, tail.saturating_add(self.capacity()))
     }
 
+    /// Looks at the slots that will be claimed next, so that the processor has fetched them when they are: the reader's core had them
+    /// last. Without this a step's end, and through the next locked instruction the next step's begin, waits for them.
+    #[inline]
+    pub fn fetch_ahead(&self) {
+        let head = self.head.load(Ordering::Relaxed);
+        for position in [head, head.wrapping_add(1)] {
+            if let Some(slot) = self.slot(position) {
+                slot[0].load(Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Gives the slots before `position` back to the writers.
     pub fn consume(&self, position: u64) {
         // Release: our reads of the slots come before the writers' next stores into them.

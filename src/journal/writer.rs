@@ -228,6 +228,7 @@ impl Writer {
     #[inline]
     fn begin_step(&self, ticks: u64, ordinal: u64, step: u64, epoch: Option<u32>) -> OpenStep {
         let head = head(ordinal, step, epoch, ticks);
+        self.ring().fetch_ahead();
         let at = StepAt { ordinal, thread: this_thread(), entry: self.table().open_step(&head) };
         OpenStep { at, step, begin: ticks, epoch }
     }
