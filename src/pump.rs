@@ -23,6 +23,9 @@ const READ_INTERVAL: Duration = Duration::from_millis(50);
 /// Spans in one request to the files and the endpoint: bounds what one line and one encoding hold in memory.
 const SPANS_A_REQUEST: usize = 2_000;
 
+/// Records taken from the journal at once: bounds what a burst holds in memory decoded.
+const RECORDS_AT_ONCE: usize = 512;
+
 /// CPU time of one of stepline's own threads, nanoseconds, kept up to date by the thread itself.
 pub struct ThreadTime {
     /// Which thread.
@@ -107,9 +110,18 @@ impl Pump {
         }
     }
 
-    /// Takes up what the journal holds.
-    fn read(&mut self, writer_is_dead: bool) {
-        let batch = self.reader.read(writer_is_dead);
+    /// Takes up what the journal holds, and sends it as soon as it is a request's worth.
+    fn read(&mut self) {
+        while self.read_some() {
+            if self.timeline.ready_spans() >= SPANS_A_REQUEST {
+                self.export();
+            }
+        }
+    }
+
+    /// Takes up some of what the journal holds; whether there was anything.
+    fn read_some(&mut self) -> bool {
+        let batch = self.reader.read_some(false, RECORDS_AT_ONCE);
         self.torn += batch.torn;
         // The devices are said before the first sample of them.
         if !self.devices_known
@@ -118,9 +130,11 @@ impl Pump {
             self.devices_known = true;
             self.timeline.set_devices(devices);
         }
-        if !batch.records.is_empty() {
+        let any = !batch.records.is_empty();
+        if any {
             self.timeline.apply(batch.records, self.reader.names());
         }
+        any
     }
 
     /// Sends what is ready.
@@ -143,8 +157,6 @@ impl Pump {
             if let Some(push) = &self.sinks.push {
                 push.send_spans(&self.encoder, spans);
             }
-            // Writing many spans takes long: the ring must not fill up meanwhile.
-            self.read(false);
         }
         let request = self.encoder.metrics(&emitted.series);
         self.points += request.items() as u64;
@@ -206,7 +218,7 @@ impl Pump {
 
     /// Reads and sends everything, and closes the sinks before the deadline.
     fn finish(mut self, deadline: Instant) -> PumpResult {
-        self.read(false);
+        self.read();
         let now_ns = self.reader.now_unix_ns().max(self.last_export_ns + 1);
         let emitted = self.timeline.finish(now_ns);
         self.send(emitted, now_ns);
@@ -262,8 +274,8 @@ impl PumpThread {
                     Err(RecvTimeoutError::Disconnected) => break Instant::now(),
                     Err(RecvTimeoutError::Timeout) => {}
                 }
-                pump.read(false);
-                if Instant::now() >= export_due || pump.timeline.ready_spans() >= SPANS_A_REQUEST {
+                pump.read();
+                if Instant::now() >= export_due {
                     export_due = Instant::now() + pump.sinks.export_interval;
                     cpu_time_ns.store(crate::clock::thread_cpu_time_ns(), Ordering::Relaxed);
                     pump.export();
