@@ -109,6 +109,16 @@ pub struct Launch {
     pub attempt: u32,
 }
 
+impl Launch {
+    /// Which of the host's devices is this rank's, where several ranks share a host and see all of its devices: the one of the local
+    /// rank's number, by the convention that all launchers follow. Were each to report all of them, sums over ranks would be too large
+    /// by as much.
+    #[must_use]
+    pub fn own_device(&self) -> Option<u32> {
+        self.local_rank.filter(|_| self.world_size > 1)
+    }
+}
+
 /// Where GPU readings come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum GpuChoice {

@@ -107,9 +107,7 @@ fn gpu_options(config: &Config) -> gpu::Options {
     };
     let process = std::process::id();
     let options = gpu::Options::from(choice);
-    // Ranks that share a host and see all of its devices use one each, by the convention that all launchers follow: the device of the
-    // local rank's number. Were each to report all of them, sums over ranks would be too large by as much.
-    let own_device = config.launch.local_rank.filter(|_| config.launch.world_size > 1).map(|local_rank| local_rank.to_string());
+    let own_device = config.launch.own_device().map(|number| number.to_string());
     gpu::Options {
         visible: options.visible.clone().or(own_device),
         ordinal: config.launch.local_rank.unwrap_or(config.launch.rank),

@@ -136,9 +136,7 @@ fn broken(why: String) -> Gpus {
 fn real_devices(config: &Config, deadline: Instant, say: Progress<'_>) {
     say((Gpus::default(), "loading NVML and finding the devices".to_owned()));
     let options = crate::gpu::Options::from(crate::gpu::Choice::Auto { nvml_path: config.nvml_path.clone() });
-    // As a run does it (`session`): ranks of one host that see all of its devices read one each.
-    let local_rank = config.launch.local_rank.filter(|_| config.launch.world_size > 1);
-    match nvml::open(options, config.nvml_path.as_deref(), local_rank) {
+    match nvml::open(options, config.nvml_path.as_deref(), config.launch.own_device()) {
         Ok((source, gpus)) => examine(source, nvml::judge, gpus, deadline, say),
         Err(none) => other_devices(*none, deadline, say),
     }
