@@ -333,3 +333,27 @@ fn a_forked_child_does_nothing_and_ends() {
     assert_eq!(last_count(&run, metrics::STEPS.name), 40, "the child's steps are not among the parent's");
     assert_eq!(invariants::check(&run.files()), Vec::<String>::new());
 }
+
+/// As a container does that is started again: the same run id, the same process id, and a journal of before in the place of ours.
+#[cfg(unix)]
+#[test]
+fn a_journal_of_a_process_with_the_same_id_is_left_alone() {
+    let place = tempfile::tempdir().expect("a directory");
+    let script = "umask 077; mkdir -p \"$STEPLINE_JOURNAL_DIR/again\"; echo before > \"$STEPLINE_JOURNAL_DIR/again/0-$$.journal\"; \
+                  exec \"$0\" epochs=1 steps=3";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(crate::support::trainee::program("trainee"))
+        .env("STEPLINE_RUN_ID", "again")
+        .env("STEPLINE_GPU", "off")
+        .env("STEPLINE_JOURNAL_DIR", place.path().join("journal"))
+        .env("STEPLINE_DIR", place.path().join("runs"))
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(place.path().join("runs/again/traces.jsonl").is_file());
+    let left: Vec<_> =
+        std::fs::read_dir(place.path().join("journal/again")).expect("the journals").map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(std::fs::read_to_string(&left[0]).expect("the old one"), "before\n");
+}

@@ -1,5 +1,6 @@
 //! From a configuration to a run.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use super::close::{Closing, close};
 use super::resource::{executable_name, resource};
 use crate::clock::nanoseconds;
 use crate::config::{Config, GpuChoice};
-use crate::error::StartError;
+use crate::error::{JournalError, StartError};
 use crate::gpu;
 use crate::hook::{Hook, Run};
 use crate::host;
@@ -26,6 +27,9 @@ static OPEN_RUNS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Journals made by this process so far: tells their files apart.
 static JOURNALS: AtomicU32 = AtomicU32::new(0);
+
+/// Beyond so many journals of one process id there is something else wrong.
+const MOST_JOURNALS: u32 = 10_000;
 
 /// A run id, taken until this is dropped.
 pub(super) struct OpenRun(String);
@@ -63,9 +67,7 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
         step_spans: config.step_spans,
         identity,
     };
-    let number = JOURNALS.fetch_add(1, Ordering::Relaxed);
-    let path = journal_path(&config.journal_directory, &about.identity, std::process::id(), number);
-    let writer = Arc::new(Writer::create(&path, &about, config.journal_size_bytes)?);
+    let writer = Arc::new(create_journal(&config, &about)?);
     let reader = Reader::of(&writer)?;
 
     let thread_failed = |name: &'static str| move |source| StartError::Thread { name, source };
@@ -96,6 +98,19 @@ pub(super) fn start(config: Config, first_step: u64) -> Result<Run, StartError> 
         _open_run: open_run,
     };
     Ok(Run::begin(Arc::new(Hook::new(writer, first_step)), Box::new(move || close(closing))))
+}
+
+/// Makes the journal. A container that is started again often has the process id of before, and finds the journal of a process that
+/// was killed in its place: that one is left for recovery, and ours gets the next number.
+fn create_journal(config: &Config, about: &About) -> Result<Writer, JournalError> {
+    loop {
+        let number = JOURNALS.fetch_add(1, Ordering::Relaxed);
+        let path = journal_path(&config.journal_directory, &about.identity, std::process::id(), number);
+        match Writer::create(&path, about, config.journal_size_bytes) {
+            Err(JournalError::Create { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists && number < MOST_JOURNALS => {}
+            result => return result,
+        }
+    }
 }
 
 fn gpu_options(config: &Config) -> gpu::Options {
